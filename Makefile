@@ -1,0 +1,37 @@
+# make demo and make test need nothing but Python 3.11+, make and a package index.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+RUN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test test-slow lint bench clean
+help:           ## this list
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+setup: $(READY) ## make the environment
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet --upgrade pip
+	$(RUN)/pip install --quiet $$(grep '^torch==' constraints.txt)
+	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/report.html
+	$(RUN)/isojepa demo
+
+test: lint      ## lint, types and the tests
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow' tests src
+
+test-slow: $(READY) ## the quality claims: trains for minutes
+	$(RUN)/pytest -m slow tests
+
+lint: $(READY)  ## ruff and mypy
+	$(RUN)/ruff check src tests benchmarks examples
+	$(RUN)/ruff format --check src tests benchmarks examples
+	$(RUN)/mypy
+
+bench: $(READY) ## speed and memory against the textbook forms
+	$(RUN)/python benchmarks/run.py
+
+clean:          ## remove the environment and all runs
+	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,290 @@
+"""The commands, each a dataclass: its fields are the flags and their docstrings the help."""
+
+import inspect
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from isojepa import runs
+from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.config import Config
+from isojepa.encoders import ENCODERS
+from isojepa.files import plain
+from isojepa.names import choose
+from isojepa.training import SCHEDULES, Run, TensorBoard, WeightsAndBiases
+from isojepa.training.loggers import Logger
+from isojepa.worlds import LAWS, MIXINGS, PROCESSES
+
+_out = Console(highlight=False)
+
+
+@dataclass
+class Demo:
+    """Train on the spiral world, print the certificate, write a report with pictures. About half a minute.
+
+    A two-dimensional Gaussian is wound into a spiral; LeJEPA sees only the spiral, in pairs of nearby
+    points, and unwinds it. The certificate says how far the result is from a rotation of the truth.
+    """
+
+    out: Path = Path("runs/demo")
+    """Folder of the record, the report and the picture; an earlier demo there is replaced."""
+    seed: int = 0
+    """Draws initial weights and data."""
+
+    def run(self) -> int:
+        config = Config(seed=self.seed)
+        if (self.out / "result.json").exists():
+            shutil.rmtree(self.out)
+        _out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
+        _out.print(f"Training {_summary(config)} ...")
+        run = runs.train(config, record=self.out)
+        code = _tell_run(run)
+        _print_certificate(_write_report(self.out, self.out / "report.html"))
+        _out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
+        return code
+
+
+@dataclass
+class Train:
+    """Train an encoder in a world and write its record.
+
+    The record's folder is named by a hash of the settings: the same command goes on with a run that was
+    stopped, even by SIGKILL, and ends with the same bits. Settings come from flags, or from a YAML or JSON
+    file whose values the flags override.
+
+    isojepa train --world.mixing parabola --seed 3
+
+    isojepa train --world.dim 16 --world.mixing additive-coupling --encoder.name coupling
+
+    isojepa train --config run.yaml --training.steps 500
+    """
+
+    settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+    config: Path | None = None
+    """YAML or JSON file with settings; its keys are the flags' names: world, encoder, objective, ..."""
+    out: Path = Path("runs")
+    """Folder of records."""
+    record: Path | None = None
+    """The record's own folder, in place of a name made from the settings."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the record's folder."""
+    wandb: str | None = None
+    """Also log to this Weights & Biases project."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def run(self) -> int:
+        path = self.record or runs.record_path(self.settings, self.out)
+        runs.build_all(self.settings)  # what is wrong with the settings is told before anything else
+        if not self.json:
+            _out.print(f"Training {_summary(self.settings)}\nRecord: {path}")
+        run = runs.train(self.settings, record=path, loggers=self._loggers(path))
+        if self.json:
+            _print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
+            return 0 if run.status == "done" else 1
+        code = _tell_run(run)
+        _out.print(f"Next: isojepa certify {path}   or   isojepa report {path}")
+        return code
+
+    def _loggers(self, path: Path) -> list[Logger]:
+        loggers: list[Logger] = []
+        if self.tensorboard:
+            loggers.append(TensorBoard(path / "tensorboard"))
+        if self.wandb:
+            path.mkdir(parents=True, exist_ok=True)
+            loggers.append(WeightsAndBiases(self.wandb, path, self.settings.to_dict()))
+        return loggers
+
+
+@dataclass
+class Certify:
+    """Say whether a representation is a world model: a rotation of the true latents.
+
+    SOURCE is a record, or a file of embeddings: npy (samples, dim); or npz or safetensors with arrays h,
+    h_next and z. Latents allow the comparison with the truth; second views and rho allow Theorem 3's bound,
+    which needs no latents.
+
+    isojepa certify runs/demo
+
+    isojepa certify embeddings.npz --rho 0.95
+
+    isojepa certify h.npy --next h_next.npy --rho 0.95 --json
+
+    isojepa certify h.npy --latents z.npy
+    """
+
+    source: tyro.conf.Positional[Path]
+    """Record folder, or npy, npz or safetensors file."""
+    next: Path | None = None
+    """File with embeddings of the second view of each pair."""
+    latents: Path | None = None
+    """File with the true latents."""
+    rho: float | None = None
+    """Correlation of the latents across a pair."""
+    samples: int = 20_000
+    """Fresh pairs to draw, for a record."""
+    seed: int = 1
+    """Draws them."""
+    confidence: float = 0.95
+    """Of the intervals."""
+    json: bool = False
+    """Print the certificate as JSON."""
+
+    def run(self) -> int:
+        certificate = self._of_record() if self.source.is_dir() else self._of_files()
+        if self.json:
+            _print_json(certificate.to_dict())
+        else:
+            _print_certificate(certificate)
+        return 0
+
+    def _of_record(self) -> Certificate:
+        if self.next or self.latents or self.rho is not None:
+            raise ValueError("a record brings its own next, latents and rho")
+        encoder, world, _ = runs.load(self.source)
+        return certify(encoder, world, samples=self.samples, seed=self.seed, confidence=self.confidence)
+
+    def _of_files(self) -> Certificate:
+        arrays = read_named(self.source)
+        for name, path in (("h_next", self.next), ("z", self.latents)):
+            if path is not None:
+                arrays[name] = read_array(path)
+        return certify(
+            arrays["h"],
+            next=arrays.get("h_next"),
+            latents=arrays.get("z"),
+            rho=self.rho,
+            confidence=self.confidence,
+        )
+
+
+@dataclass
+class Report:
+    """Write report.html and picture.png of a finished record: one page, no network needed."""
+
+    record: tyro.conf.Positional[Path]
+    """Record folder."""
+    out: Path | None = None
+    """The page; report.html in the record by default. The picture goes beside it."""
+
+    def run(self) -> int:
+        path = self.out or self.record / "report.html"
+        certificate = _write_report(self.record, path)
+        _out.print(certificate.verdict)
+        _out.print(f"Wrote {path} and {path.with_name('picture.png')}")
+        return 0
+
+
+@dataclass
+class List:
+    """Name the worlds, mixings, laws, objectives, encoders and schedules that flags and configs take."""
+
+    kind: tyro.conf.Positional[str] = "all"
+    """One of processes, mixings, laws, objectives, encoders, schedules; or all."""
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        tables: dict[str, Mapping[str, Callable[..., Any]]] = {
+            "processes": PROCESSES,
+            "mixings": MIXINGS,
+            "laws": LAWS,
+            "objectives": runs.OBJECTIVES,
+            "encoders": ENCODERS,
+            "schedules": SCHEDULES,
+        }
+        chosen = tables if self.kind == "all" else {self.kind: choose("kind", self.kind, tables)}
+        described = {
+            kind: {name: _first_line(thing) for name, thing in table.items()}
+            for kind, table in chosen.items()
+        }
+        if self.json:
+            _print_json(described)
+            return 0
+        for kind, rows in described.items():
+            table = Table(title=kind, title_justify="left", box=None, show_header=False, title_style="bold")
+            for name, line in rows.items():
+                table.add_row(f"  {name}", line)
+            _out.print(table)
+        return 0
+
+
+def _summary(config: Config) -> str:
+    world = config.world
+    return (
+        f"{config.encoder.name} with {config.objective.name} on {world.mixing}, {world.dim} latents, "
+        f"rho {world.rho}, {config.training.steps} steps of {config.training.batch} pairs, seed {config.seed}"
+    )
+
+
+def _tell_run(run: Run) -> int:
+    """Say how a run ended; the exit code is 1 when it did not end well."""
+    if run.status == "done":
+        _out.print(f"Trained in {run.seconds:.1f} s: held-out R2 {run.r2:.4f}")
+        return 0
+    _out.print(f"The run {run.status}: {run.reason}. Its record is kept.", style="bold red")
+    return 1
+
+
+def _write_report(record_path: Path, page: Path) -> Certificate:
+    """Certify a record, write its page and picture, and return the certificate."""
+    from isojepa.certificates import embed
+    from isojepa.report import write_page, write_picture
+    from isojepa.seeds import generator
+
+    encoder, world, record = runs.load(record_path)
+    certificate = certify(encoder, world)
+    shown, seed = 3000, 1
+    latents = world.sample(shown, generator(seed, "certify"))
+    points = {
+        "latents": latents.z.numpy(),
+        "observations": latents.x.numpy(),
+        "embeddings": embed(encoder, world, shown, seed).h,
+    }
+    result = record.result or {}
+    title = f"{record.config['objective']['name']} on {record.config['world']['mixing']}"
+    write_page(
+        page,
+        title=title,
+        config=record.config,
+        metrics=record.metrics,
+        certificate=certificate,
+        seconds=result["seconds"],
+        status=result["status"],
+        reason=result["reason"],
+        **points,
+    )
+    write_picture(page.with_name("picture.png"), title=None, **points)
+    return certificate
+
+
+def _print_certificate(certificate: Certificate) -> None:
+    _out.print()
+    _out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
+    percent = f"{100 * certificate.confidence:g} %"
+    table = Table(box=None, header_style="dim")
+    for heading in ("", f"value [{percent} interval]", ""):
+        table.add_column(heading)
+    for line in certificate.lines():
+        table.add_row(line.name, format_value(line), line.sentence)
+    _out.print(table)
+    if certificate.bound_missing:
+        _out.print(f"No bound: {certificate.bound_missing}.")
+
+
+_GOOD = ("rotation", "bounded")
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def _first_line(thing: Callable[..., Any]) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

@@ -1,0 +1,84 @@
+"""Parsing, and the promise that an error is one line that says what to do."""
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from isojepa.cli.commands import Certify, Demo, List, Report, Train
+from isojepa.config import Config, read_config
+from isojepa.training.loop import RunWarning
+from isojepa.version import __version__
+
+DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
+
+Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
+judges embeddings of your own, and `isojepa list` names the worlds, objectives and encoders."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 well, 1 a run that failed, 2 bad input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    console = Console(stderr=True, soft_wrap=True)
+    if arguments in (["--version"], ["-V"]):
+        print(f"isojepa {__version__}")
+        return 0
+    # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        command = _parse(arguments or ["--help"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)  # the commands tell it in their own words
+            return int(command.run())
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from the last checkpoint")
+        return 130
+    except BrokenPipeError:  # the reader of our output, e.g. head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError, ImportError) as error:
+        console.print(f"[bold red]error:[/] {escape(_one_line(error))}")
+        return 2
+
+
+def _parse(arguments: list[str]) -> Any:
+    start = _config_file(arguments)
+    commands = [
+        Annotated[kind, tyro.conf.subcommand(name, default=default)]
+        for name, kind, default in (
+            ("demo", Demo, Demo()),
+            ("train", Train, Train(settings=start)),
+            ("certify", Certify, tyro.MISSING),
+            ("report", Report, tyro.MISSING),
+            ("list", List, List()),
+        )
+    ]
+    union: Any = commands[0]
+    for command in commands[1:]:
+        union = union | command
+    return tyro.cli(union, prog="isojepa", description=DESCRIPTION, args=arguments)
+
+
+def _config_file(arguments: list[str]) -> Config:
+    """The config that `train --config FILE` names: its values are the defaults the flags override."""
+    if arguments[:1] != ["train"]:
+        return Config()
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == "--config":
+            if not equals:
+                value = arguments[index + 1] if index + 1 < len(arguments) else ""
+            return read_config(value)
+    return Config()
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return str(error.strerror) if error.filename is None else f"{error.strerror}: {error.filename}"
+    return " ".join(str(error).split())

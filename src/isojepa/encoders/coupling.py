@@ -1,0 +1,41 @@
+"""The inverse of an additive coupling, learnable: the matched encoder of the published scaling experiment.
+
+One layer maps halves a, b to b, a - tanh(W b + c). A mixing `AdditiveCoupling` with matrices W_1..W_L is
+undone exactly by L such layers with weights W_L..W_1 and biases 0, so whatever this encoder fails to
+recover is the objective's or the optimiser's fault and not for want of expressivity.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from isojepa.encoders.layers import linear
+from isojepa.seeds import generator
+from isojepa.worlds.mixings import check_even
+
+
+class Coupling(nn.Module):
+    """Learnable inverse of `AdditiveCoupling`.
+
+    Args:
+        dim: observed and embedding dimension, even.
+        layers: number of coupling layers; the mixing's for an exact inverse.
+        seed: draws the initial weights.
+    """
+
+    def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
+        super().__init__()
+        half = check_even(dim)
+        if int(layers) != layers or layers < 1:
+            raise ValueError(f"layers must be a positive integer, got {layers}")
+        source = generator(seed, "init")
+        self.shifts = nn.ModuleList(linear(half, half, source) for _ in range(layers))
+        self.in_dim = self.out_dim = int(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed observations (..., dim) as (..., dim)."""
+        if x.shape[-1] != self.in_dim:
+            raise ValueError(f"observations must have {self.in_dim} coordinates, got shape {tuple(x.shape)}")
+        a, b = x.chunk(2, -1)
+        for shift in self.shifts:
+            a, b = b, a - torch.tanh(shift(b))
+        return torch.cat((a, b), -1)

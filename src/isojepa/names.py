@@ -1,0 +1,44 @@
+"""Names a person may type, and the errors they get for the ones that do not exist."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def unknown(kind: str, name: object, choices: Iterable[str]) -> str:
+    """Say that a name is unknown, which names exist, and which is nearest."""
+    listed = sorted(choices)
+    near = difflib.get_close_matches(str(name), listed, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{kind} must be one of {', '.join(listed)}, got {name!r}{hint}"
+
+
+def choose(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Look a name up.
+
+    Raises:
+        ValueError: the name is not in the table; the message lists the choices and the nearest.
+    """
+    if name not in table:
+        raise ValueError(unknown(kind, name, table))
+    return table[name]
+
+
+def build(kind: str, name: str, table: Mapping[str, Callable[..., T]], options: Mapping[str, Any]) -> T:
+    """Look a factory up and call it with the options that were given (those that are not None).
+
+    Raises:
+        ValueError: the name is unknown, or the factory takes no such option.
+    """
+    factory = choose(kind, name, table)
+    given = {key: value for key, value in options.items() if value is not None}
+    taken = inspect.signature(factory).parameters
+    for key in given:
+        if key not in taken:
+            raise ValueError(
+                f"{kind} {name!r} takes no option {key!r}; it takes {', '.join(sorted(taken)) or 'none'}"
+            )
+    return factory(**given)

@@ -1,0 +1,25 @@
+"""Objectives: what is minimised. Each maps views (view, batch, dim) to a Loss with named terms."""
+
+from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre
+from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
+from isojepa.objectives.lejepa import LeJEPA
+from isojepa.objectives.loss import Loss, Regularizer
+from isojepa.objectives.sigreg import SIGReg
+from isojepa.objectives.vicreg import VICReg
+from isojepa.objectives.whitening import Whitening
+
+__all__ = [
+    "ALIGNMENTS",
+    "AnInfoNCE",
+    "InfoNCE",
+    "LeJEPA",
+    "Loss",
+    "Regularizer",
+    "SIGReg",
+    "SlicedInfoNCE",
+    "VICReg",
+    "Whitening",
+    "matched_sigma",
+    "pairwise",
+    "to_centre",
+]

@@ -1,0 +1,218 @@
+r"""The sliced Epps-Pulley statistic, with its gradient, without storing batch x slices x knots.
+
+For projections p_1..p_n of a batch on one direction, with phi(t) = e^{-t^2/2} the characteristic function
+of N(0, 1) and phi_n(t) = (1/n) sum_i e^{i t p_i} that of the sample,
+
+    T = n \int |phi_n(t) - phi(t)|^2 phi(t) dt
+      ~ n sum_j w_j ( |phi_n(t_j)|^2 - 2 phi(t_j) Re phi_n(t_j) + phi(t_j)^2 ),
+
+the trapezoid rule on `knots` equally spaced points of [-t_max, t_max] (Balestriero & LeCun 2025, "LeJEPA",
+Section 4.2.3 and Algorithm 1). The integrand is even: the points t > 0 with twice the weight suffice, and
+t = 0 adds nothing. The value is the mean of T over directions.
+
+`unbiased` replaces |phi_n|^2 by its U-statistic (n |phi_n|^2 - 1) / (n - 1), which removes the O(1/n) bias
+of their Theorem 6 from value and gradient.
+
+The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
+whole is two sweeps over the projections (see `kernels`). On the CPU in float32 they are compiled; on other
+devices and in float64 the same two sweeps run as tensor operations.
+"""
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+_CHUNK = 1 << 20  # projections held at a time
+_SERIAL = 1 << 18  # projections that are worth one more thread
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The half line's knots.
+
+    Attributes:
+        first: first positive knot.
+        step: distance of knots.
+        values: (half,) phi at the knots.
+        weights: (half,) trapezoid weight times phi, doubled for the negative half.
+    """
+
+    first: float
+    step: float
+    values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def trapezoid(cls, knots: int, t_max: float) -> "Grid":
+        """Knots of the trapezoid rule on [-t_max, t_max]; an odd number includes t = 0.
+
+        Raises:
+            ValueError: fewer than 2 knots, or t_max not positive.
+        """
+        if int(knots) != knots or knots < 2:
+            raise ValueError(f"knots must be an integer of at least 2, got {knots}")
+        if not 0 < t_max < float("inf"):
+            raise ValueError(f"t_max must be positive and finite, got {t_max}")
+        step = 2 * t_max / (knots - 1)
+        first = step if knots % 2 else step / 2
+        t = first + step * np.arange(knots // 2)
+        values = np.exp(-(t**2) / 2)
+        weights = 2 * step * values
+        weights[-1] /= 2
+        return cls(float(first), float(step), values, weights)
+
+    @property
+    def t(self) -> np.ndarray:
+        """(half,) the positive knots."""
+        return self.first + self.step * np.arange(len(self.values))
+
+
+def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """Mean Epps-Pulley statistic of a batch over directions.
+
+    Args:
+        x: (batch, dim) samples.
+        directions: (slices, dim) unit vectors.
+        grid: where the characteristic function is compared.
+        unbiased: take the U-statistic.
+
+    Returns:
+        A scalar; differentiable once with respect to x.
+    """
+    return _SlicedEppsPulley.apply(x, directions, grid, unbiased)
+
+
+class _SlicedEppsPulley(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, directions, grid, unbiased):  # type: ignore[no-untyped-def]
+        compiled = x.device.type == "cpu" and x.dtype != torch.float64
+        sweep = _compiled_sweeps if compiled else _tensor_sweeps
+        value, gradient = sweep(x.detach(), directions, grid, unbiased, ctx.needs_input_grad[0])
+        if gradient is not None:
+            ctx.save_for_backward(gradient.to(x.dtype))
+        return value.to(x.dtype) if x.dtype == torch.float64 else value.float()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, upstream):  # type: ignore[no-untyped-def]
+        (gradient,) = ctx.saved_tensors
+        return upstream.to(gradient.dtype) * gradient, None, None, None
+
+
+def _statistic(
+    cos_mean: Tensor, sin_mean: Tensor, grid: Grid, n: int, unbiased: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Statistic per slice and the coefficients g = re + i im of its gradient, from (slices, half) means."""
+    phi = torch.as_tensor(grid.values).to(cos_mean)
+    weights = torch.as_tensor(grid.weights).to(cos_mean)
+    t = torch.as_tensor(grid.t).to(cos_mean)
+    inflate, offset = (n / (n - 1), 1 / (n - 1)) if unbiased else (1.0, 0.0)
+    power = inflate * (cos_mean.square() + sin_mean.square()) - offset
+    value = n * ((power - 2 * phi * cos_mean + phi.square()) @ weights)
+    # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n above
+    re = 2 * weights * t * inflate * sin_mean
+    im = 2 * weights * t * (inflate * cos_mean - phi)
+    return value, re, im
+
+
+def _tensor_sweeps(
+    x: Tensor, directions: Tensor, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
+    x = x if x.dtype == torch.float64 else x.float()
+    directions = directions.to(x)
+    n, half = len(x), len(grid.values)
+    gradient = torch.zeros_like(x) if want_gradient else None
+    total = x.new_zeros(())
+    for chunk in directions.split(max(1, _CHUNK // n)):
+        p = x @ chunk.T
+        zc, zs = torch.cos(grid.first * p), torch.sin(grid.first * p)
+        wc, ws = (torch.cos(grid.step * p), torch.sin(grid.step * p)) if grid.first != grid.step else (zc, zs)
+        c, s = zc, zs
+        cos_mean, sin_mean = [c.mean(0)], [s.mean(0)]
+        for _ in range(half - 1):
+            c, s = c * wc - s * ws, c * ws + s * wc
+            cos_mean.append(c.mean(0))
+            sin_mean.append(s.mean(0))
+        value, re, im = _statistic(torch.stack(cos_mean, 1), torch.stack(sin_mean, 1), grid, n, unbiased)
+        total = total + value.sum()
+        if gradient is not None:
+            c, s = re[:, -1].expand_as(p), im[:, -1].expand_as(p)
+            for j in range(half - 2, -1, -1):
+                c, s = c * wc - s * ws + re[:, j], c * ws + s * wc + im[:, j]
+            gradient.addmm_(c * zc - s * zs, chunk)
+    slices = len(directions)
+    return total / slices, gradient.div_(slices) if gradient is not None else None
+
+
+def _compiled_sweeps(
+    x: Tensor, directions: Tensor, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps compiled, on the CPU, in float32."""
+    x, directions = x.float(), directions.float()
+    gradient = torch.zeros_like(x) if want_gradient else None
+    total = 0.0
+    for chunk in directions.split(max(64, _CHUNK // len(x))):
+        projections = chunk @ x.T
+        total += _sweep_rows(projections, grid, unbiased, want_gradient)
+        if gradient is not None:
+            gradient.addmm_(projections.T, chunk)
+    slices = len(directions)
+    return torch.tensor(total / slices), gradient.div_(slices) if gradient is not None else None
+
+
+def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, want_gradient: bool) -> float:
+    """Sum of the statistic over (slices, n) projections; their gradient is written over them."""
+    from isojepa.objectives import kernels  # compiled on first use: keep it out of the package's import
+
+    slices, n = projections.shape
+    half = len(grid.values)
+    padded = -(-half // kernels.GROUP) * kernels.GROUP
+    rows = projections.numpy()
+    base, halved = np.float32(grid.first), grid.first != grid.step
+
+    cos_sums, sin_sums = np.empty((slices, padded)), np.empty((slices, padded))
+    _spread(lambda lo, hi: kernels.sum_slices(rows, base, halved, lo, hi, cos_sums, sin_sums), slices, n)
+    cos_mean, sin_mean = (torch.from_numpy(sums[:, :half]) / n for sums in (cos_sums, sin_sums))
+    value, re, im = _statistic(cos_mean, sin_mean, grid, n, unbiased)
+    if want_gradient:
+        coefficients = np.zeros((2, slices, padded), np.float32)
+        coefficients[0, :, :half] = re.numpy()
+        coefficients[1, :, :half] = im.numpy()
+        _spread(lambda lo, hi: kernels.grad_slices(rows, base, halved, lo, hi, *coefficients), slices, n)
+    return float(value.sum())
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _spread(task: Callable[[int, int], None], slices: int, n: int) -> None:
+    """Run task(lo, hi) over all slices, on as many threads as torch uses.
+
+    Every slice is computed by one thread from its own row alone, so the cut does not show in the result.
+    """
+    global _pool
+    threads = min(torch.get_num_threads(), 1 + slices * n // _SERIAL, slices)
+    if threads > 1 and _pool is None:
+        _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="isojepa")
+    cuts = [slices * part // threads for part in range(threads + 1)]
+    waiting = [_pool.submit(task, *cut) for cut in itertools.pairwise(cuts[1:])] if _pool else []
+    task(cuts[0], cuts[1])
+    for job in waiting:
+        job.result()
+
+
+def _forget_pool() -> None:
+    """A forked child has the pool's queue but none of its threads: make it start its own."""
+    global _pool
+    _pool = None
+
+
+os.register_at_fork(after_in_child=_forget_pool)

@@ -1,0 +1,158 @@
+r"""InfoNCE with a Gaussian kernel, its anisotropic variant, and its average over random subspaces.
+
+For two views h, h' of n things and a kernel of precision 1/sigma^2,
+
+    alignment    a = mean_i |h_i - h'_i|^2 / (2 sigma^2)
+    regularizer  r = mean_i log (1/n) sum_j exp(-|h_i - h'_j|^2 / (2 sigma^2)), in both directions
+
+a + r is InfoNCE (van den Oord et al. 2018) less log n; the objective is weight * r + (1 - weight) * a, so
+weight 0.5 is half of it. Distances are |h|^2 + |h'|^2 - 2 h.h': memory is batch^2, never batch^2 x dim.
+
+The width. For an Ornstein-Uhlenbeck pair of unit variance the log density ratio has the cross term
+rho z.z' / (1 - rho^2), so the kernel matches it when sigma^2 = (1 - rho^2) / rho, in any dimension.
+
+Saturation. InfoNCE cannot show more than log n of the pair's mutual information -(dim/2) log(1 - rho^2);
+beyond that the loss is flat. `SlicedInfoNCE` scores k-dimensional random subspaces, whose mutual
+information stays below log n.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from isojepa.objectives.loss import Loss, check_views, check_weight, combine
+
+
+def matched_sigma(rho: float) -> float:
+    """Kernel width that fits a pair of unit variance and correlation rho: sqrt((1 - rho^2) / rho)."""
+    if not 0 < rho < 1:
+        raise ValueError(f"rho must lie in (0, 1), got {rho}")
+    return math.sqrt((1 - rho**2) / rho)
+
+
+class InfoNCE(nn.Module):
+    """InfoNCE with an isotropic Gaussian kernel.
+
+    Args:
+        sigma: kernel width; the starting value when it is learned. See `matched_sigma`.
+        learned: train the width with the encoder.
+        weight: lambda, in [0, 1]; 0.5 is the usual InfoNCE, halved.
+
+    Example:
+        >>> loss = InfoNCE(sigma=matched_sigma(0.95))(torch.randn(2, 64, 8))
+        >>> sorted(loss.terms)
+        ['alignment', 'regularizer', 'sigma']
+    """
+
+    def __init__(self, sigma: float = 1.0, learned: bool = False, weight: float = 0.5) -> None:
+        super().__init__()
+        if not 0 < sigma < math.inf:
+            raise ValueError(f"sigma must be positive and finite, got {sigma}")
+        self.weight = check_weight(weight)
+        self.learned = learned
+        log_sigma = torch.tensor(math.log(sigma))
+        if learned:
+            self.log_sigma = nn.Parameter(log_sigma)
+        else:
+            self.register_buffer("log_sigma", log_sigma, persistent=False)
+
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        sigma = self.log_sigma.exp()
+        alignment, regularizer = contrast(check_views(views) / sigma)
+        return combine(self.weight, alignment, regularizer, sigma=sigma)
+
+
+class AnInfoNCE(nn.Module):
+    """InfoNCE with one learned precision per dimension (Rusak et al. 2024, "InfoNCE: Identifying the Gap").
+
+    For latents of unequal rates the density ratio is anisotropic, and so must the kernel be.
+
+    Args:
+        dim: embedding dimension.
+        sigma: starting width of every dimension.
+        weight: lambda, in [0, 1].
+    """
+
+    def __init__(self, dim: int, sigma: float = 1.0, weight: float = 0.5) -> None:
+        super().__init__()
+        if not 0 < sigma < math.inf:
+            raise ValueError(f"sigma must be positive and finite, got {sigma}")
+        self.weight = check_weight(weight)
+        self.log_sigma = nn.Parameter(torch.full((dim,), math.log(sigma)))
+
+    @property
+    def precision(self) -> Tensor:
+        """(dim,) the learned precisions 1 / sigma^2."""
+        return torch.exp(-2 * self.log_sigma.detach())
+
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        check_views(views)
+        if views.shape[-1] != len(self.log_sigma):
+            raise ValueError(f"views must have dim {len(self.log_sigma)}, got shape {tuple(views.shape)}")
+        alignment, regularizer = contrast(views / self.log_sigma.exp())
+        return combine(self.weight, alignment, regularizer)
+
+
+class SlicedInfoNCE(nn.Module):
+    """InfoNCE averaged over random orthonormal k-dimensional subspaces, drawn anew at each call.
+
+    Args:
+        k: dimension of a subspace; at most the embedding's.
+        slices: number of subspaces per call; mutually orthogonal while they fit.
+        sigma: kernel width within a subspace. See `matched_sigma`.
+        weight: lambda, in [0, 1].
+    """
+
+    def __init__(self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5) -> None:
+        super().__init__()
+        if k < 1 or slices < 1:
+            raise ValueError(f"k and slices must be positive, got k = {k} and slices = {slices}")
+        if not 0 < sigma < math.inf:
+            raise ValueError(f"sigma must be positive and finite, got {sigma}")
+        self.k, self.slices, self.sigma = k, slices, sigma
+        self.weight = check_weight(weight)
+
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+        """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
+        check_views(views)
+        dim = views.shape[-1]
+        if self.k > dim:
+            raise ValueError(f"k must be at most the embedding dimension {dim}, got {self.k}")
+        if generator is None:
+            raise ValueError("SlicedInfoNCE draws subspaces: pass generator=isojepa.generator(seed, step)")
+        frames = draw_frames(dim, self.k, self.slices, generator).to(views)
+        projected = views.unsqueeze(1) @ frames  # (view, slice, batch, k)
+        alignment, regularizer = contrast(projected / self.sigma)
+        return combine(self.weight, alignment, regularizer)
+
+
+def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
+    """Alignment and regularizer for kernel width 1, averaged over pairs of views and leading axes.
+
+    Args:
+        views: (view, ..., batch, dim).
+    """
+    count, n = views.shape[0], views.shape[-2]
+    half_norms = views.square().sum(-1) / 2
+    alignments, regularizers = [], []
+    for v in range(count):
+        for w in range(v + 1, count):
+            similarity = views[v] @ views[w].mT - half_norms[v].unsqueeze(-1) - half_norms[w].unsqueeze(-2)
+            alignments.append(-similarity.diagonal(dim1=-2, dim2=-1).mean())
+            forth, back = (torch.logsumexp(similarity, axis).mean() for axis in (-1, -2))
+            regularizers.append((forth + back) / 2 - math.log(n))
+    return torch.stack(alignments).mean(), torch.stack(regularizers).mean()
+
+
+def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Tensor:
+    """Draw orthonormal frames (slices, dim, k); frames of one rotation are mutually orthogonal."""
+    per_rotation = dim // k
+    frames: list[Tensor] = []
+    while len(frames) < slices:
+        width = k * min(per_rotation, slices - len(frames))
+        basis, _ = torch.linalg.qr(torch.randn(dim, width, generator=generator, device=generator.device))
+        frames.extend(basis.split(k, dim=1))
+    return torch.stack(frames)

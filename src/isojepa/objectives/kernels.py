@@ -1,0 +1,195 @@
+"""Compiled loops for the empirical characteristic function of many slices at once.
+
+A slice is one projection of the batch, p in R^n. For the grid t_j = first + j * step the two sweeps are
+
+    sums      C_j = sum_i cos(t_j p_i),   S_j = sum_i sin(t_j p_i)
+    gradient  q_i = Re( sum_j g_j e^{i t_j p_i} )            for complex coefficients g_j of the slice
+
+The grid is equally spaced, so e^{i t_j p} is a power of e^{i step p}: one sine and cosine per projected
+sample and one complex multiplication per knot. The gradient is the same polynomial read by Horner's
+rule. Nothing of size batch x slices x knots exists. Sums run in float32 over blocks of 1024 samples and
+across blocks in float64.
+
+Two kinds of floating-point licence are used. `contract` lets the compiler fuse multiply and add; the
+range reduction of `_unit_phase` allows that and nothing more, since reassociating its constants would
+lose digits. `reassoc`, for the sums, lets the reduction run in vector lanes.
+
+The functions hold no lock on the interpreter (`nogil`), so plain threads run them side by side. Work is
+cut by shape and never by the number of threads: the result does not depend on how many there are.
+"""
+
+import math
+
+import numpy as np
+from numba import float32, njit
+
+GROUP = 8  # knots per unrolled pass: 16 running sums stay in vector registers
+_BLOCK = 1024  # samples per float32 partial sum
+
+_EXACT = {"contract", "nsz"}
+_LANES = {"contract", "nsz", "reassoc"}
+
+# pi / 2 as a sum of three floats, the first two with trailing zeros: q * part is exact for moderate q.
+_TURN_A, _TURN_B, _TURN_C = 1.5703125, 4.837512969970703e-4, 7.54978995489188e-8
+
+
+@njit(nogil=True, cache=True, fastmath=_EXACT)
+def _unit_phase(p, base, cos_out, sin_out):
+    """Write cos(base p) and sin(base p) for every sample of one slice."""
+    for i in range(p.size):
+        x = base * p[i]
+        quarter = float32(math.floor(x * float32(2.0 / math.pi) + float32(0.5)))
+        r = x - quarter * float32(_TURN_A)
+        r = r - quarter * float32(_TURN_B)
+        r = r - quarter * float32(_TURN_C)
+        u = r * r
+        # Taylor polynomials: on |r| <= pi/4 the first omitted terms are below 3e-9.
+        s = float32(2.7557319e-6)
+        s = s * u - float32(1.9841270e-4)
+        s = s * u + float32(8.3333333e-3)
+        s = s * u - float32(1.6666667e-1)
+        s = r + r * u * s
+        c = float32(-2.7557319e-7)
+        c = c * u + float32(2.4801587e-5)
+        c = c * u - float32(1.3888889e-3)
+        c = c * u + float32(4.1666667e-2)
+        c = c * u - float32(0.5)
+        c = float32(1.0) + u * c
+        turn = quarter - float32(4.0) * float32(math.floor(quarter * float32(0.25)))
+        odd = (turn == float32(1.0)) | (turn == float32(3.0))
+        cos_abs = s if odd else c
+        sin_abs = c if odd else s
+        cos_out[i] = -cos_abs if (turn == float32(1.0)) | (turn == float32(2.0)) else cos_abs
+        sin_out[i] = -sin_abs if turn >= float32(2.0) else sin_abs
+
+
+@njit(nogil=True, cache=True, fastmath=_EXACT)
+def _first_powers(p, base, halved, zc, zs, wc, ws):
+    """Write z = e^{i base p}, the first power of the grid, and w = e^{i step p}, the factor to the next."""
+    _unit_phase(p, base, zc, zs)
+    for i in range(p.size):
+        a, b = zc[i], zs[i]
+        wc[i] = a * a - b * b if halved else a
+        ws[i] = float32(2.0) * a * b if halved else b
+
+
+@njit(nogil=True, cache=True, fastmath=_LANES)
+def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums):
+    """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; leave z at the next power."""
+    zero = float32(0.0)
+    c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = zero
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
+    for i in range(wc.size):
+        a, b = wc[i], ws[i]
+        x, y = zc[i], zs[i]
+        c0 += x
+        s0 += y
+        x, y = x * a - y * b, x * b + y * a
+        c1 += x
+        s1 += y
+        x, y = x * a - y * b, x * b + y * a
+        c2 += x
+        s2 += y
+        x, y = x * a - y * b, x * b + y * a
+        c3 += x
+        s3 += y
+        x, y = x * a - y * b, x * b + y * a
+        c4 += x
+        s4 += y
+        x, y = x * a - y * b, x * b + y * a
+        c5 += x
+        s5 += y
+        x, y = x * a - y * b, x * b + y * a
+        c6 += x
+        s6 += y
+        x, y = x * a - y * b, x * b + y * a
+        c7 += x
+        s7 += y
+        zc[i], zs[i] = x * a - y * b, x * b + y * a
+    cos_sums[0] += c0
+    cos_sums[1] += c1
+    cos_sums[2] += c2
+    cos_sums[3] += c3
+    cos_sums[4] += c4
+    cos_sums[5] += c5
+    cos_sums[6] += c6
+    cos_sums[7] += c7
+    sin_sums[0] += s0
+    sin_sums[1] += s1
+    sin_sums[2] += s2
+    sin_sums[3] += s3
+    sin_sums[4] += s4
+    sin_sums[5] += s5
+    sin_sums[6] += s6
+    sin_sums[7] += s7
+
+
+@njit(nogil=True, cache=True, fastmath=_EXACT)
+def _horner_group(wc, ws, re, im, x_acc, y_acc):
+    """One Horner pass over GROUP coefficients, from the highest power down."""
+    r0, r1, r2, r3, r4, r5, r6, r7 = re[0], re[1], re[2], re[3], re[4], re[5], re[6], re[7]
+    i0, i1, i2, i3, i4, i5, i6, i7 = im[0], im[1], im[2], im[3], im[4], im[5], im[6], im[7]
+    for i in range(wc.size):
+        a, b = wc[i], ws[i]
+        x, y = x_acc[i], y_acc[i]
+        x, y = x * a - y * b + r7, x * b + y * a + i7
+        x, y = x * a - y * b + r6, x * b + y * a + i6
+        x, y = x * a - y * b + r5, x * b + y * a + i5
+        x, y = x * a - y * b + r4, x * b + y * a + i4
+        x, y = x * a - y * b + r3, x * b + y * a + i3
+        x, y = x * a - y * b + r2, x * b + y * a + i2
+        x, y = x * a - y * b + r1, x * b + y * a + i1
+        x, y = x * a - y * b + r0, x * b + y * a + i0
+        x_acc[i], y_acc[i] = x, y
+
+
+@njit(nogil=True, cache=True)
+def sum_slices(projections, base, halved, lo, hi, cos_sums, sin_sums):
+    """Characteristic sums of slices lo..hi.
+
+    Args:
+        projections: (slices, n) float32.
+        base: first knot of the grid. The step is `base`, or twice it when `halved`.
+        halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
+        lo, hi: range of slices.
+        cos_sums, sin_sums: (slices, knots) float64 output, knots a multiple of GROUP.
+    """
+    n = projections.shape[1]
+    size = min(n, _BLOCK)
+    wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
+    zc, zs = np.empty(size, np.float32), np.empty(size, np.float32)
+    for s in range(lo, hi):
+        cos_sums[s, :] = 0.0
+        sin_sums[s, :] = 0.0
+        for start in range(0, n, _BLOCK):
+            m = min(_BLOCK, n - start)
+            _first_powers(projections[s, start : start + m], base, halved, zc[:m], zs[:m], wc[:m], ws[:m])
+            for k in range(0, cos_sums.shape[1], GROUP):
+                _sum_group(
+                    wc[:m], ws[:m], zc[:m], zs[:m], cos_sums[s, k : k + GROUP], sin_sums[s, k : k + GROUP]
+                )
+
+
+@njit(nogil=True, cache=True, fastmath=_EXACT)
+def grad_slices(projections, base, halved, lo, hi, re, im):
+    """Write the gradient of slices lo..hi over their projections.
+
+    Args:
+        projections, base, halved, lo, hi: as in `sum_slices`.
+        re, im: (slices, knots) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
+    """
+    n = projections.shape[1]
+    size = min(n, _BLOCK)
+    wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
+    zc, zs = np.empty(size, np.float32), np.empty(size, np.float32)
+    x, y = np.empty(size, np.float32), np.empty(size, np.float32)
+    for s in range(lo, hi):
+        for start in range(0, n, _BLOCK):
+            m = min(_BLOCK, n - start)
+            _first_powers(projections[s, start : start + m], base, halved, zc[:m], zs[:m], wc[:m], ws[:m])
+            x[:m] = float32(0.0)
+            y[:m] = float32(0.0)
+            for k in range(re.shape[1] - GROUP, -1, -GROUP):
+                _horner_group(wc[:m], ws[:m], re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
+            for i in range(m):
+                projections[s, start + i] = x[i] * zc[i] - y[i] * zs[i]

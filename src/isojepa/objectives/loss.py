@@ -1,0 +1,59 @@
+"""What an objective returns, and what it takes.
+
+An objective maps views (view, batch, dim) to a `Loss`: the total to minimise and its named terms. Always
+
+    total = weight * regularizer + (1 - weight) * alignment
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The total to minimise, with its named terms (detached from nothing: they carry gradients)."""
+
+    total: Tensor
+    terms: Mapping[str, Tensor]
+
+
+class Regularizer(Protocol):
+    """Keeps embeddings from collapsing: (..., batch, dim) to a scalar."""
+
+    def __call__(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
+
+
+def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tensor) -> Loss:
+    """Join the two terms by the one convention of the package."""
+    total = weight * regularizer + (1 - weight) * alignment
+    return Loss(total, {"alignment": alignment, "regularizer": regularizer, **more})
+
+
+def check_weight(weight: float) -> float:
+    """Return the weight, or say that it must lie in [0, 1]."""
+    if not 0 <= weight <= 1:
+        raise ValueError(f"weight must lie in [0, 1], got {weight}")
+    return float(weight)
+
+
+def check_views(views: Tensor) -> Tensor:
+    """Return the views, or say what is wrong with their shape."""
+    if views.ndim != 3 or views.shape[0] < 2:
+        raise ValueError(
+            f"views must be (view, batch, dim) with at least 2 views, got shape {tuple(views.shape)}"
+        )
+    check_samples(views)
+    return views
+
+
+def check_samples(embeddings: Tensor) -> Tensor:
+    """Return the embeddings, or say that a statistic needs at least two samples."""
+    if embeddings.ndim < 2 or embeddings.shape[-2] < 2 or embeddings.shape[-1] < 1:
+        raise ValueError(
+            f"embeddings must be (..., batch, dim) with at least 2 samples, got {tuple(embeddings.shape)}"
+        )
+    return embeddings

@@ -1,0 +1,186 @@
+"""From a config to live objects and back: build, train, load."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig, config_from
+from isojepa.encoders import ENCODERS
+from isojepa.names import build, choose
+from isojepa.objectives import (
+    AnInfoNCE,
+    InfoNCE,
+    LeJEPA,
+    SIGReg,
+    SlicedInfoNCE,
+    VICReg,
+    Whitening,
+    matched_sigma,
+)
+from isojepa.training.loggers import Logger
+from isojepa.training.loop import Run, fit
+from isojepa.training.records import Record, record_id
+from isojepa.worlds import LAWS, MIXINGS, PROCESSES, Law, World
+
+
+def build_world(config: WorldConfig) -> World:
+    """Build the world of a config.
+
+    Raises:
+        ValueError: an unknown name, an option the choice does not have, or a value out of range.
+    """
+    law: Law | None = None
+    if config.law is not None:
+        shape = {"generalized-normal": "alpha", "student-t": "df"}.get(config.law, "shape")
+        law = build("law", config.law, LAWS, {shape: config.shape})
+    elif config.shape is not None:
+        raise ValueError(f"shape belongs to a law, and none was chosen, got shape {config.shape}")
+    process = build(
+        "process",
+        config.process,
+        PROCESSES,
+        {"dim": config.dim, "rho": config.rho, "lag": config.lag, "law": law},
+    )
+    options: dict[str, Any] = {
+        "layers": config.mixing_layers,
+        "hidden": config.mixing_hidden,
+        "seed": config.mixing_seed,
+        "out_dim": config.observed_dim,
+    }
+    if config.mixing in ("additive-coupling", "affine-coupling", "lift"):
+        options["dim"] = config.dim
+        if config.mixing == "lift" and config.observed_dim is None:
+            options["out_dim"] = 2 * config.dim
+    return World(process, build("mixing", config.mixing, MIXINGS, options))
+
+
+def build_encoder(config: EncoderConfig, world: World, seed: int) -> nn.Module:
+    """Build the encoder of a config for a world's observations."""
+    options: dict[str, Any] = {"width": config.width, "layers": config.layers, "seed": seed}
+    if config.name == "coupling":
+        options["dim"] = world.observed_dim
+        if config.dim not in (None, world.observed_dim):
+            raise ValueError(
+                f"encoder 'coupling' keeps the observed dimension {world.observed_dim}, got dim {config.dim}"
+            )
+    else:
+        options |= {"in_dim": world.observed_dim, "out_dim": config.dim or world.dim}
+    return build("encoder", config.name, ENCODERS, options)
+
+
+def build_objective(config: ObjectiveConfig, world: World, dim: int) -> nn.Module:
+    """Build the objective of a config.
+
+    Args:
+        config: the objective's config.
+        world: gives the correlation that a matched kernel width needs.
+        dim: embedding dimension.
+    """
+    choose("objective", config.name, OBJECTIVES)
+    options: dict[str, Any] = {k: v for k, v in vars(config).items() if k != "name"}
+    sigma = options.pop("sigma")
+    if isinstance(sigma, str):
+        if sigma not in ("matched", "learned"):
+            raise ValueError(f"sigma must be a number, 'matched' or 'learned', got {sigma!r}")
+        if sigma == "learned":
+            options["learned"] = True
+        rho = world.correlation
+        sigma = matched_sigma(sum(rho) / len(rho) if isinstance(rho, tuple) else rho)
+    options["sigma"] = sigma
+    if config.name == "aninfonce":
+        options["dim"] = dim
+    return build("objective", config.name, OBJECTIVES, options)
+
+
+def build_all(config: Config) -> tuple[nn.Module, World, nn.Module]:
+    """Build encoder, world and objective of a config."""
+    world = build_world(config.world)
+    encoder = build_encoder(config.encoder, world, config.seed)
+    return encoder, world, build_objective(config.objective, world, config.encoder.dim or world.dim)
+
+
+def train(
+    config: Config,
+    folder: str | Path = "runs",
+    *,
+    record: str | Path | None = None,
+    progress: bool | None = None,
+    loggers: Sequence[Logger] = (),
+) -> Run:
+    """Train what a config describes; going on with, or returning, the record it already has.
+
+    Args:
+        config: what to train.
+        folder: where records live; this one's name is the hash of its config.
+        record: the record's own folder, in place of a name made from the config.
+        progress: draw a progress bar; by default when standard error is a terminal.
+        loggers: receive every row of metrics.
+    """
+    encoder, world, objective = build_all(config)
+    path = Path(record) if record is not None else record_path(config, folder)
+    return fit(
+        encoder,
+        world,
+        objective,
+        **vars(config.training),
+        seed=config.seed,
+        record=path,
+        config=config.to_dict(),
+        progress=progress,
+        loggers=loggers,
+    )
+
+
+def record_path(config: Config, folder: str | Path = "runs") -> Path:
+    """The folder of a config's record."""
+    return Path(folder) / record_id(config.to_dict())
+
+
+def load(path: str | Path) -> tuple[nn.Module, World, Record]:
+    """Rebuild the trained encoder and the world of a finished record.
+
+    Raises:
+        ValueError: not a record, not finished, or made from Python objects that no config describes.
+    """
+    record = Record.open(path)
+    if record.config.get("made_from") == "python":
+        raise ValueError(
+            f"record {path} was made from Python objects; rebuild them and call certify(encoder, world)"
+        )
+    if record.result is None:
+        raise ValueError(f"record {path} is not finished; run the same training command to go on with it")
+    config = config_from(record.config)
+    encoder, world, _ = build_all(config)
+    encoder.load_state_dict(record.load_encoder())
+    return encoder.eval(), world, record
+
+
+def _with(regularizer: Callable[..., Any]) -> Callable[..., nn.Module]:
+    """LeJEPA with a regularizer, its options side by side with the regularizer's own."""
+    own = inspect.signature(regularizer).parameters
+    outer = inspect.signature(LeJEPA).parameters
+
+    def make(**options: Any) -> nn.Module:
+        inner = {name: value for name, value in options.items() if name in own}
+        rest = {name: value for name, value in options.items() if name not in own}
+        return LeJEPA(regularizer=regularizer(**inner), **rest)
+
+    make.__doc__ = f"LeJEPA with {regularizer.__name__}. {regularizer.__doc__}"
+    merged = [*outer.values(), *own.values()]
+    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [p.replace(kind=p.KEYWORD_ONLY) for p in merged if p.name != "regularizer"]
+    )
+    return make
+
+
+OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
+    "lejepa": _with(SIGReg),
+    "whitening": _with(Whitening),
+    "vicreg": VICReg,
+    "infonce": InfoNCE,
+    "aninfonce": AnInfoNCE,
+    "sliced-infonce": SlicedInfoNCE,
+}

@@ -1,0 +1,30 @@
+"""One integer seed, many independent named streams of randomness.
+
+Every random choice of the library draws from a `torch.Generator` that its caller made here. A stream is
+named by words and numbers, e.g. ("data", 17) for the batch of step 17, so a run that is stopped and
+started again needs no saved generator state: step 17 always sees the same batch. The global generators of
+torch, numpy and Python are never read or seeded.
+"""
+
+import hashlib
+
+import torch
+
+
+def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return the generator of one named stream of a seed.
+
+    Args:
+        seed: the run's seed, any integer.
+        stream: what the numbers are for, e.g. `"data", step`.
+        device: where the generator lives.
+
+    Example:
+        >>> torch.randn(2, generator=generator(0, "data", 5)).shape
+        torch.Size([2])
+    """
+    text = "/".join(str(part) for part in (int(seed), *stream))
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    source = torch.Generator(device=device)
+    source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer
+    return source

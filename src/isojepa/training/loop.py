@@ -1,0 +1,370 @@
+"""The only training loop: AdamW on fresh pairs, evaluated on held-out ones, resumable at any step.
+
+The batch and the slices of step s come from the streams ("data", s) and ("slices", s) of the seed, so the
+state to save is the weights and the optimiser's alone, and a run that was killed and started again ends
+with the same bits as one that was not (on the same machine, with the same number of threads).
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isojepa.linear import held_out_r2
+from isojepa.objectives.loss import Loss
+from isojepa.seeds import generator
+from isojepa.training import checkpoints
+from isojepa.training.checkpoints import Progress
+from isojepa.training.display import Bar
+from isojepa.training.loggers import Logger
+from isojepa.training.recipe import DEFAULT, Recipe
+from isojepa.training.records import Record
+from isojepa.training.schedules import SCHEDULES
+from isojepa.worlds import World
+
+_COLLAPSED = 1e-3  # variance of an embedding dimension that counts as none
+
+
+class RunWarning(UserWarning):
+    """A run ended, but not well."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What training leaves.
+
+    Attributes:
+        encoder: the trained encoder, in evaluation mode.
+        status: "done", "collapsed" or "diverged".
+        reason: one sentence when the run did not end well, else empty.
+        metrics: one row per evaluation.
+        seconds: training time.
+        record: the run's folder, if it has one.
+    """
+
+    encoder: nn.Module
+    status: str
+    reason: str
+    metrics: list[dict[str, Any]] = field(repr=False)
+    seconds: float
+    record: Record | None
+
+    @property
+    def r2(self) -> float:
+        """Held-out R^2 of the latents regressed on the embeddings, at the last evaluation."""
+        return float(self.metrics[-1]["r2"]) if self.metrics else math.nan
+
+
+class Learner(nn.Module):
+    """Encoder and objective as one module, so that learned parts of either are trained together."""
+
+    def __init__(self, encoder: nn.Module, objective: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.objective = objective
+
+    def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
+        """The loss of stacked views (view * batch, ...) and its terms, by name."""
+        h = self.encoder(x)
+        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
+        return {"loss": loss.total, **loss.terms}
+
+
+def fit(
+    encoder: nn.Module,
+    world: World,
+    objective: nn.Module,
+    *,
+    steps: int = DEFAULT.steps,
+    batch: int = DEFAULT.batch,
+    learning_rate: float = DEFAULT.learning_rate,
+    schedule: str = DEFAULT.schedule,
+    warmup: float = DEFAULT.warmup,
+    weight_decay: float = DEFAULT.weight_decay,
+    beta2: float = DEFAULT.beta2,
+    clip: float | None = DEFAULT.clip,
+    average: float = DEFAULT.average,
+    eval_every: int = DEFAULT.eval_every,
+    eval_samples: int = DEFAULT.eval_samples,
+    checkpoint_seconds: float = DEFAULT.checkpoint_seconds,
+    accelerator: str = DEFAULT.accelerator,
+    seed: int = 0,
+    record: str | Path | None = None,
+    config: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    loggers: Sequence[Logger] = (),
+) -> Run:
+    """Train an encoder in a world.
+
+    The encoder starts from the weights it has. With a record, the same call goes on where it was stopped,
+    and returns at once when the run is finished.
+
+    Args:
+        encoder: maps observations to embeddings; trained in place.
+        world: where pairs come from.
+        objective: maps views (view, batch, dim) and a generator to a Loss.
+        steps, batch, learning_rate, schedule, warmup, weight_decay, beta2, clip, average, eval_every,
+            eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
+        seed: draws the data, the slices and the held-out set.
+        record: folder of the run; none keeps everything in memory.
+        config: what the record says it was made from; by default a description of the arguments.
+        progress: draw a progress bar; by default when standard error is a terminal.
+        loggers: receive every row of metrics.
+
+    Returns:
+        The run. If it diverged or collapsed, `status` and `reason` say so and a RunWarning is given.
+
+    Raises:
+        ValueError: the encoder does not fit the world, or the record is not this run's.
+    """
+    recipe = Recipe(
+        steps=steps,
+        batch=batch,
+        learning_rate=learning_rate,
+        schedule=schedule,
+        warmup=warmup,
+        weight_decay=weight_decay,
+        beta2=beta2,
+        clip=clip,
+        average=average,
+        eval_every=eval_every,
+        eval_samples=eval_samples,
+        checkpoint_seconds=checkpoint_seconds,
+        accelerator=accelerator,
+    )
+    _check_fit(encoder, world)
+    folder = None
+    if record is not None:
+        folder = Record.start(record, config or describe(encoder, world, objective, recipe, seed))
+        if folder.result is not None:
+            return _finished(encoder, folder, folder.result)
+    return _Training(encoder, world, objective, recipe, seed, folder, loggers).run(progress)
+
+
+def describe(
+    encoder: nn.Module, world: World, objective: nn.Module, recipe: Recipe, seed: int
+) -> dict[str, Any]:
+    """A config for a run that was made from Python objects: readable, and distinct for distinct runs."""
+    return {
+        "made_from": "python",
+        "world": repr(world),
+        "encoder": repr(encoder),
+        "objective": repr(objective),
+        "training": asdict(recipe),
+        "seed": seed,
+    }
+
+
+class _Training:
+    """The state of one run while it runs."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        world: World,
+        objective: nn.Module,
+        recipe: Recipe,
+        seed: int,
+        record: Record | None,
+        loggers: Sequence[Logger],
+    ) -> None:
+        from lightning_fabric import Fabric  # seconds to import: only for those who train
+
+        self.encoder, self.world, self.recipe, self.seed = encoder, world, recipe, seed
+        self.record, self.loggers = record, loggers
+        self.fabric = Fabric(accelerator=recipe.accelerator, devices=1)
+        learner = Learner(encoder, objective)
+        optimizer = torch.optim.AdamW(
+            learner.parameters(),
+            lr=recipe.learning_rate,
+            betas=(0.9, recipe.beta2),
+            weight_decay=recipe.weight_decay,
+            fused=self.fabric.device.type in ("cpu", "cuda"),
+        )
+        self.model, self.optimizer = self.fabric.setup(learner, optimizer)
+        self.learner = learner
+        self.held_out = world.sample(recipe.eval_samples, generator(seed, "eval"))
+        self.names: list[str] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.state = self._restore()
+
+    def run(self, progress: bool | None) -> Run:
+        state, recipe = self.state, self.recipe
+        started = saved = time.monotonic() - state.seconds
+        self.encoder.train()
+        reason = ""
+        with Bar(recipe.steps, state.step, progress) as bar:
+            try:
+                while state.step < recipe.steps and not reason:
+                    reason = self._step()
+                    due = state.step % recipe.eval_every == 0 or state.step == recipe.steps
+                    if due and not reason:
+                        row = self._evaluate()
+                        bar.show(row)
+                        state.seconds = time.monotonic() - started
+                        if time.monotonic() - saved >= recipe.checkpoint_seconds:
+                            self._save()
+                            saved = time.monotonic()
+                    bar.move(state.step)
+            except KeyboardInterrupt:
+                state.seconds = time.monotonic() - started
+                self._save()
+                raise
+            finally:
+                for logger in self.loggers:
+                    logger.close()
+        state.seconds = time.monotonic() - started
+        return self._end(reason)
+
+    def _step(self) -> str:
+        """One optimiser step; returns why the run cannot go on, or nothing."""
+        state, recipe = self.state, self.recipe
+        factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * factor
+        pairs = self.world.sample(recipe.batch, generator(self.seed, "data", state.step))
+        x = torch.cat((pairs.x, pairs.x_next)).to(self.fabric.device)
+        terms = self.model(x, 2, generator(self.seed, "slices", state.step))
+        value = terms["loss"].item()
+        if not math.isfinite(value):
+            return f"the loss became {value} at step {state.step}: try a lower learning_rate"
+        self.optimizer.zero_grad()
+        self.fabric.backward(terms["loss"])
+        if recipe.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.learner.parameters(), recipe.clip)
+        self.optimizer.step()
+        self._average()
+        self.names = list(terms)
+        state.window = state.window + torch.stack(list(terms.values())).detach().double().cpu()
+        state.step += 1
+        return ""
+
+    def _average(self) -> None:
+        """Move the running average of the weights; its early steps weigh fresh weights more."""
+        if not self.recipe.average:
+            return
+        weights = dict(self.encoder.named_parameters())
+        decay = min(self.recipe.average, (1 + self.state.step) / (10 + self.state.step))
+        with torch.no_grad():
+            if not self.state.averages:
+                self.state.averages = {name: value.detach().clone() for name, value in weights.items()}
+            torch._foreach_lerp_(list(self.state.averages.values()), list(weights.values()), 1 - decay)
+
+    def _evaluate(self) -> dict[str, Any]:
+        """Score the held-out pairs, log the row, and begin a new window of loss terms."""
+        state, recipe = self.state, self.recipe
+        h = self._embed(self.held_out.x).double().cpu().numpy()
+        since = (state.step - 1) % recipe.eval_every + 1
+        row: dict[str, Any] = {"step": state.step}
+        row |= {name: value / since for name, value in zip(self.names, state.window.tolist(), strict=True)}
+        row["r2"] = held_out_r2(h, self.held_out.z.double().numpy())
+        row["smallest_variance"] = float(h.var(0).min())
+        row["learning_rate"] = self.optimizer.param_groups[0]["lr"]
+        state.window = torch.zeros(())
+        self.metrics.append(row)
+        if self.record is not None:
+            self.record.append(row)
+            state.metrics_size = self.record.metrics_size
+        for logger in self.loggers:
+            logger.log(row)
+        return row
+
+    def _embed(self, x: Tensor, chunk: int = 4096) -> Tensor:
+        """Embed observations with the weights that will be kept, in evaluation mode."""
+        kept = self.state.averages or dict(self.encoder.named_parameters())
+        self.encoder.eval()
+        with torch.no_grad():
+            parts = [
+                torch.func.functional_call(self.encoder, kept, (part.to(self.fabric.device),))
+                for part in x.split(chunk)
+            ]
+        self.encoder.train()
+        return torch.cat(parts)
+
+    def _restore(self) -> Progress:
+        """The state to go on from: the checkpoint's, or that of a new run."""
+        fresh = Progress(0, 0.0, 0, torch.zeros(()), {})
+        if self.record is None:
+            return fresh
+        if self._checkpoint.exists():
+            fresh = checkpoints.load(self._checkpoint, self.learner, self.optimizer)
+            fresh.averages = {k: v.to(self.fabric.device) for k, v in fresh.averages.items()}
+        self.record.rewind(fresh.metrics_size)
+        self.metrics = self.record.metrics
+        return fresh
+
+    def _save(self) -> None:
+        if self.record is not None:
+            checkpoints.save(self._checkpoint, self.learner, self.optimizer, self.state)
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.record.path / "checkpoint" / "state.safetensors"  # type: ignore[union-attr]
+
+    def _end(self, reason: str) -> Run:
+        """Put the averaged weights in place, judge the run, and write its result."""
+        status = "diverged" if reason else "done"
+        if self.state.averages:
+            self.encoder.load_state_dict(self.state.averages, strict=False)
+        last = self.metrics[-1] if self.metrics else {}
+        if status == "done" and last["smallest_variance"] < _COLLAPSED:
+            status = "collapsed"
+            reason = (
+                f"the embedding collapsed: its smallest variance is {last['smallest_variance']:.2g} at step "
+                f"{last['step']}; raise the regularizer's weight"
+            )
+        self.encoder.eval()
+        if self.record is not None:
+            self.record.save_encoder(self.encoder.state_dict())
+            self.record.finish(
+                {
+                    "status": status,
+                    "reason": reason,
+                    "steps": self.state.step,
+                    "metrics": last,
+                    "seconds": self.state.seconds,
+                }
+            )
+            self._checkpoint.unlink(missing_ok=True)
+            if self._checkpoint.parent.exists():
+                self._checkpoint.parent.rmdir()
+        return _warned(Run(self.encoder, status, reason, self.metrics, self.state.seconds, self.record))
+
+
+def _finished(encoder: nn.Module, record: Record, result: Mapping[str, Any]) -> Run:
+    """The run of a record that is already complete."""
+    encoder.load_state_dict(record.load_encoder())
+    encoder.eval()
+    run = Run(encoder, result["status"], result["reason"], record.metrics, float(result["seconds"]), record)
+    return _warned(run)
+
+
+def _warned(run: Run) -> Run:
+    if run.reason:
+        warnings.warn(run.reason, RunWarning, stacklevel=3)
+    return run
+
+
+def _check_fit(encoder: nn.Module, world: World) -> None:
+    """Try the encoder on a few observations, so that a mismatch is told before the first step."""
+    pairs = world.sample(4, generator(0, "probe"))
+    device = next((p.device for p in encoder.parameters()), torch.device("cpu"))
+    mode = encoder.training
+    encoder.eval()
+    try:
+        with torch.no_grad():
+            h = encoder(pairs.x.to(device))
+    except RuntimeError as error:
+        raise ValueError(
+            f"encoder does not take the world's observations of shape {tuple(pairs.x.shape)}: {error}"
+        ) from error
+    finally:
+        encoder.train(mode)
+    if h.ndim != 2 or len(h) != 4:
+        raise ValueError(f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} for batch 4")

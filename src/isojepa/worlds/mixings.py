@@ -1,0 +1,273 @@
+"""Mixings x = g(z): how a world hides its latents, with inverses where they exist.
+
+    Spiral            g(z) = R(turns * |z|) z, a rotation by an angle that grows with the radius
+    Sinusoid          g(z1, z2) = (z1 + sin(1.5 z2), z2)
+    Parabola          g(z1, z2) = (z1, z2 + z1^2)
+    AdditiveCoupling  layers a, b -> a, b + tanh(2 W a), W orthogonal, halves taking turns
+    AffineCoupling    layers a, b -> a, b exp(s(a)) + t(a), s and t small random networks
+    Lift              an injective random network into more dimensions than the latent has
+
+The first three and the couplings are those of Klindt, LeCun & Balestriero (2026), Appendix H. A mixing is
+any callable from (..., dim) to (..., observed dim); these add `inverse` and check their input.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from isojepa.seeds import generator
+
+Mixing = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """No mixing: x = z."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return z
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z."""
+        return x
+
+
+@dataclass(frozen=True)
+class Spiral:
+    """Rotate each point of the plane by an angle proportional to its radius.
+
+    The map keeps every circle, so it preserves N(0, I): the observations are exactly Gaussian and only
+    alignment can undo it. Its Jacobian has determinant 1 everywhere.
+
+    Args:
+        rate: angle per unit of radius; pi is the published one.
+    """
+
+    rate: float = math.pi
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return _turn(_planar(z, "Spiral"), self.rate)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Turn back: the radius is unchanged, so the angle is known."""
+        return _turn(_planar(x, "Spiral"), -self.rate)
+
+
+@dataclass(frozen=True)
+class Sinusoid:
+    """Shear the plane by a sine: (z1 + sin(frequency z2), z2)."""
+
+    frequency: float = 1.5
+
+    def __call__(self, z: Tensor) -> Tensor:
+        z1, z2 = _planar(z, "Sinusoid").unbind(-1)
+        return torch.stack((z1 + torch.sin(self.frequency * z2), z2), -1)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z."""
+        x1, x2 = _planar(x, "Sinusoid").unbind(-1)
+        return torch.stack((x1 - torch.sin(self.frequency * x2), x2), -1)
+
+
+@dataclass(frozen=True)
+class Parabola:
+    """Shear the plane by a parabola: (z1, z2 + z1^2)."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        z1, z2 = _planar(z, "Parabola").unbind(-1)
+        return torch.stack((z1, z2 + z1**2), -1)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z."""
+        x1, x2 = _planar(x, "Parabola").unbind(-1)
+        return torch.stack((x1, x2 - x1**2), -1)
+
+
+@dataclass(frozen=True)
+class AdditiveCoupling:
+    """Layers a, b -> a, b + tanh(2 W a) with W a random orthogonal matrix; the halves take turns.
+
+    The mixing of the published scaling experiment, in any even dimension.
+
+    Args:
+        dim: number of coordinates, even.
+        layers: number of coupling layers.
+        seed: draws the matrices.
+    """
+
+    dim: int
+    layers: int = 4
+    seed: int = 0
+    weights: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        half = check_even(self.dim)
+        weights = tuple(
+            2 * orthogonal(half, generator(self.seed, "additive-coupling", layer))
+            for layer in range(self.layers)
+        )
+        object.__setattr__(self, "weights", weights)
+
+    def __call__(self, z: Tensor) -> Tensor:
+        a, b = _halves(z, self.dim)
+        for weight in self.weights:
+            a, b = b + torch.tanh(a @ weight.to(z).T), a
+        return torch.cat((a, b), -1)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z, layer by layer from the last."""
+        a, b = _halves(x, self.dim)
+        for weight in reversed(self.weights):
+            a, b = b, a - torch.tanh(b @ weight.to(x).T)
+        return torch.cat((a, b), -1)
+
+
+@dataclass(frozen=True)
+class AffineCoupling:
+    """Layers a, b -> a, b exp(s(a)) + t(a) with s and t small random networks; the halves take turns.
+
+    Args:
+        dim: number of coordinates, even.
+        layers: number of coupling layers.
+        hidden: width of the networks s and t.
+        seed: draws the networks.
+    """
+
+    dim: int
+    layers: int = 1
+    hidden: int = 16
+    seed: int = 0
+    networks: tuple[tuple[Tensor, ...], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        half = check_even(self.dim)
+        networks = tuple(
+            _shallow(half, self.hidden, half, generator(self.seed, "affine-coupling", layer, part))
+            for layer in range(self.layers)
+            for part in ("scale", "shift")
+        )
+        object.__setattr__(self, "networks", networks)
+
+    def __call__(self, z: Tensor) -> Tensor:
+        a, b = _halves(z, self.dim)
+        for scale, shift in self._pairs():
+            # tanh keeps the log-scale within [-1, 1]: the layer stays well conditioned in the tails
+            a, b = b * torch.exp(torch.tanh(_apply(scale, a))) + _apply(shift, a), a
+        return torch.cat((a, b), -1)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z, layer by layer from the last."""
+        a, b = _halves(x, self.dim)
+        for scale, shift in reversed(self._pairs()):
+            a, b = b, (a - _apply(shift, b)) * torch.exp(-torch.tanh(_apply(scale, b)))
+        return torch.cat((a, b), -1)
+
+    def _pairs(self) -> list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+        return list(zip(self.networks[::2], self.networks[1::2], strict=True))
+
+
+@dataclass(frozen=True)
+class Lift:
+    """An injective random network from dim into more dimensions: x = P (z, f(z)), P orthogonal.
+
+    The first block carries z itself, the second a random nonlinear function of it, and P mixes the two, so
+    no observed coordinate shows a latent and yet z can be read back.
+
+    Args:
+        dim: number of latent coordinates.
+        out_dim: number of observed coordinates, more than `dim`.
+        hidden: width of the network f.
+        gain: size of f against z; larger is more nonlinear.
+        seed: draws f and P.
+    """
+
+    dim: int
+    out_dim: int
+    hidden: int = 32
+    gain: float = 1.0
+    seed: int = 0
+    parts: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.out_dim <= self.dim:
+            raise ValueError(f"out_dim must be above dim = {self.dim}, got {self.out_dim}")
+        network = _shallow(
+            self.dim, self.hidden, self.out_dim - self.dim, generator(self.seed, "lift", "network")
+        )
+        rotation = orthogonal(self.out_dim, generator(self.seed, "lift", "rotation"))
+        object.__setattr__(self, "parts", (*network, rotation))
+
+    def __call__(self, z: Tensor) -> Tensor:
+        _check_last(z, self.dim)
+        *network, rotation = self.parts
+        return torch.cat((z, self.gain * _apply(tuple(network), z)), -1) @ rotation.to(z).T
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z for an x on the image of the lift."""
+        _check_last(x, self.out_dim)
+        return (x @ self.parts[-1].to(x))[..., : self.dim]
+
+
+MIXINGS = {
+    "identity": Identity,
+    "spiral": Spiral,
+    "sinusoid": Sinusoid,
+    "parabola": Parabola,
+    "additive-coupling": AdditiveCoupling,
+    "affine-coupling": AffineCoupling,
+    "lift": Lift,
+}
+
+
+def orthogonal(dim: int, source: torch.Generator) -> Tensor:
+    """Draw an orthogonal (dim, dim) matrix from the uniform (Haar) law."""
+    q, r = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))
+    # QR alone is not uniform: it fixes signs; dividing by the signs of R's diagonal undoes that
+    return (q * torch.sign(torch.diagonal(r))).float()
+
+
+def check_even(dim: int) -> int:
+    """Return dim / 2, or say that a coupling needs an even dimension."""
+    if int(dim) != dim or dim < 2 or dim % 2:
+        raise ValueError(f"dim must be even and at least 2 for a coupling, got {dim}")
+    return int(dim) // 2
+
+
+def _turn(points: Tensor, rate: float) -> Tensor:
+    angle = rate * points.norm(dim=-1)
+    c, s = torch.cos(angle), torch.sin(angle)
+    a, b = points.unbind(-1)
+    return torch.stack((c * a - s * b, s * a + c * b), -1)
+
+
+def _shallow(n_in: int, hidden: int, n_out: int, source: torch.Generator) -> tuple[Tensor, ...]:
+    """Weights of a one-hidden-layer tanh network with outputs of order one on N(0, I)."""
+    first = torch.randn(hidden, n_in, generator=source) * math.sqrt(2 / n_in)
+    bias = torch.randn(hidden, generator=source)
+    last = torch.randn(n_out, hidden, generator=source) * math.sqrt(1 / hidden)
+    return first, bias, last
+
+
+def _apply(network: tuple[Tensor, ...], x: Tensor) -> Tensor:
+    first, bias, last = (part.to(x) for part in network)
+    return torch.tanh(x @ first.T + bias) @ last.T
+
+
+def _planar(x: Tensor, name: str) -> Tensor:
+    if x.shape[-1] != 2:
+        raise ValueError(f"{name} mixes 2 dimensions, got points of shape {tuple(x.shape)}")
+    return x
+
+
+def _check_last(x: Tensor, dim: int) -> None:
+    if x.shape[-1] != dim:
+        raise ValueError(f"points must have {dim} coordinates, got shape {tuple(x.shape)}")
+
+
+def _halves(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    _check_last(x, dim)
+    a, b = x.split(dim // 2, -1)
+    return a, b

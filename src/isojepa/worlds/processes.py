@@ -1,0 +1,160 @@
+"""Latent processes: where pairs (z, z') come from.
+
+    OrnsteinUhlenbeck   z ~ N(0, I),  z' = r z + sqrt(1 - r^2) eta,  r = rho^lag       corr(z, z') = r
+    NoisyCopies         c ~ law,  z = rho c + sqrt(1 - rho^2) eta,  z' likewise        corr(z, z') = rho^2
+
+The first is the Gaussian world of Klindt, LeCun & Balestriero (2026), "When Does LeJEPA Learn a World
+Model?", Section 3.1. The second is what their released code trains on; it is exchangeable, so both views
+share one marginal, but with a non-Gaussian law that marginal is not the law itself.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from isojepa.worlds.laws import Law, Normal
+
+
+class Process(Protocol):
+    """A source of latent pairs.
+
+    Attributes:
+        dim: number of latent coordinates.
+        correlation: correlation of each coordinate across a pair; a tuple when they differ.
+        gaussian: whether the latents are exactly N(0, I), which the theorems ask for.
+    """
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def correlation(self) -> float | tuple[float, ...]: ...
+
+    @property
+    def gaussian(self) -> bool: ...
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw n pairs, each (n, dim)."""
+        ...
+
+
+@dataclass(frozen=True)
+class OrnsteinUhlenbeck:
+    """The stationary Gaussian process of unit variance, seen at two times `lag` apart.
+
+    Args:
+        dim: number of coordinates.
+        rho: correlation after one unit of time, in (0, 1); one number, or one per coordinate.
+        lag: time between the two views, any positive number.
+
+    Example:
+        >>> from isojepa.seeds import generator
+        >>> z, z_next = OrnsteinUhlenbeck(dim=2, rho=0.95).sample(8, generator(0, "data"))
+    """
+
+    dim: int
+    rho: float | Sequence[float] = 0.95
+    lag: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_dim(self.dim)
+        object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
+        if not 0 < self.lag < math.inf:
+            raise ValueError(f"lag must be positive and finite, got {self.lag}")
+
+    @property
+    def correlation(self) -> float | tuple[float, ...]:
+        if isinstance(self.rho, tuple):
+            return tuple(r**self.lag for r in self.rho)
+        return float(self.rho) ** self.lag  # type: ignore[arg-type]
+
+    @property
+    def gaussian(self) -> bool:
+        return True
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw n pairs, each (n, dim)."""
+        z = torch.randn(_check_count(n), self.dim, generator=generator)
+        return z, self.step(z, generator)
+
+    def step(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Move every latent `lag` forward in time: (..., dim) to (..., dim)."""
+        r = torch.tensor(self.correlation, dtype=torch.float64)
+        noise = torch.randn(z.shape, generator=generator, dtype=z.dtype)
+        return r.to(z.dtype) * z + torch.sqrt(1 - r**2).to(z.dtype) * noise
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
+        """Draw n stationary paths: (steps, n, dim), neighbours `lag` apart."""
+        path = [torch.randn(_check_count(n), self.dim, generator=generator)]
+        for _ in range(_check_count(steps) - 1):
+            path.append(self.step(path[-1], generator))
+        return torch.stack(path)
+
+
+@dataclass(frozen=True)
+class NoisyCopies:
+    """Two noisy copies of a hidden centre.
+
+    Args:
+        dim: number of coordinates.
+        rho: correlation of each copy with the centre, in (0, 1); the copies correlate by rho^2.
+        law: law of the centre and of the noise, mean 0 and variance 1.
+    """
+
+    dim: int
+    rho: float | Sequence[float] = 0.95
+    law: Law = field(default_factory=Normal)
+
+    def __post_init__(self) -> None:
+        _check_dim(self.dim)
+        object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
+
+    @property
+    def correlation(self) -> float | tuple[float, ...]:
+        if isinstance(self.rho, tuple):
+            return tuple(r**2 for r in self.rho)
+        return float(self.rho) ** 2  # type: ignore[arg-type]
+
+    @property
+    def gaussian(self) -> bool:
+        return isinstance(self.law, Normal)
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw n pairs, each (n, dim)."""
+        shape = (_check_count(n), self.dim)
+        rho = torch.tensor(self.rho, dtype=torch.float32)
+        noise = torch.sqrt(1 - rho**2)
+        centre = self.law.sample(shape, generator)
+        z = rho * centre + noise * self.law.sample(shape, generator)
+        return z, rho * centre + noise * self.law.sample(shape, generator)
+
+
+PROCESSES = {"ornstein-uhlenbeck": OrnsteinUhlenbeck, "noisy-copies": NoisyCopies}
+
+
+def _check_dim(dim: int) -> None:
+    if int(dim) != dim or dim < 1:
+        raise ValueError(f"dim must be a positive integer, got {dim}")
+
+
+def _check_count(n: int) -> int:
+    if int(n) != n or n < 1:
+        raise ValueError(f"the number of samples must be a positive integer, got {n}")
+    return int(n)
+
+
+def _check_rho(rho: float | Sequence[float], dim: int) -> float | tuple[float, ...]:
+    if isinstance(rho, Sequence):
+        values = tuple(float(r) for r in rho)
+        if len(values) != dim:
+            raise ValueError(f"rho must have one value or {dim}, one per dimension, got {len(values)}")
+    else:
+        values = (float(rho),)
+    for value in values:
+        if not 0 < value < 1:
+            raise ValueError(f"rho must lie in (0, 1), got {value}")
+    return values if isinstance(rho, Sequence) else values[0]
