@@ -69,6 +69,8 @@ class ObjectiveConfig:
     """Objective; `isojepa list objectives`."""
     weight: float | None = None
     """Lambda, the share of the regularizer, in [0, 1]."""
+    weight_start: float | None = None
+    """Lambda of lejepa and whitening at the first step, growing to weight; none for a constant one."""
     alignment: str | None = None
     """Alignment of lejepa and whitening: centre or pairwise."""
     slices: int | None = None

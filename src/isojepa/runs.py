@@ -97,6 +97,7 @@ def build_objective(config: ObjectiveConfig, world: World, dim: int) -> nn.Modul
 
 def build_all(config: Config) -> tuple[nn.Module, World, nn.Module]:
     """Build encoder, world and objective of a config."""
+    config.training.checked()
     world = build_world(config.world)
     encoder = build_encoder(config.encoder, world, config.seed)
     return encoder, world, build_objective(config.objective, world, config.encoder.dim or world.dim)
@@ -158,14 +159,14 @@ def load(path: str | Path) -> tuple[nn.Module, World, Record]:
     return encoder.eval(), world, record
 
 
-def _with(regularizer: Callable[..., Any]) -> Callable[..., nn.Module]:
+def _with(regularizer: Callable[..., Any], **defaults: Any) -> Callable[..., nn.Module]:
     """LeJEPA with a regularizer, its options side by side with the regularizer's own."""
     own = inspect.signature(regularizer).parameters
     outer = inspect.signature(LeJEPA).parameters
 
     def make(**options: Any) -> nn.Module:
         inner = {name: value for name, value in options.items() if name in own}
-        rest = {name: value for name, value in options.items() if name not in own}
+        rest = defaults | {name: value for name, value in options.items() if name not in own}
         return LeJEPA(regularizer=regularizer(**inner), **rest)
 
     make.__doc__ = f"LeJEPA with {regularizer.__name__}. {regularizer.__doc__}"
@@ -178,7 +179,7 @@ def _with(regularizer: Callable[..., Any]) -> Callable[..., nn.Module]:
 
 OBJECTIVES: dict[str, Callable[..., nn.Module]] = {
     "lejepa": _with(SIGReg),
-    "whitening": _with(Whitening),
+    "whitening": _with(Whitening, weight=0.1),  # unlike SIGReg's, its value does not grow with the batch
     "vicreg": VICReg,
     "infonce": InfoNCE,
     "aninfonce": AnInfoNCE,

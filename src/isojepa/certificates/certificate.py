@@ -105,7 +105,7 @@ def certify(
     next: Tensor | np.ndarray | None = None,
     latents: Tensor | np.ndarray | None = None,
     rho: float | None = None,
-    samples: int = 20_000,
+    samples: int | None = None,
     seed: int = 1,
     confidence: float = 0.95,
 ) -> Certificate:
@@ -117,7 +117,7 @@ def certify(
         next: (n, m) embeddings of the second view of each pair: without them there is no bound.
         latents: (n, d) true latents: without them there is only the bound.
         rho: correlation of the latents across a pair: without it there is no bound.
-        samples: number of fresh pairs for an encoder.
+        samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
         seed: draws them.
         confidence: of the intervals.
 
@@ -136,7 +136,7 @@ def certify(
             raise ValueError("an encoder with a world brings its own next, latents and rho")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        embeddings = embed(source, world, samples, seed)
+        embeddings = embed(source, world, samples or default_samples(world.dim), seed)
         rho, missing = _usable_rho(world)
     else:
         if callable(source) and not isinstance(source, Tensor):
@@ -168,6 +168,11 @@ def embed(
         if module is not None:
             module.train(training)
     return Embeddings(views[0], views[1], pairs.z)  # type: ignore[arg-type]
+
+
+def default_samples(dim: int) -> int:
+    """Pairs to draw for a certificate: many in few dimensions, where they cost nothing."""
+    return max(20_000, min(100_000, 3_200_000 // dim))
 
 
 def _usable_rho(world: World) -> tuple[float | None, str | None]:

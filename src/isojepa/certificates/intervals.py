@@ -7,6 +7,7 @@ A nonlinear statistic of means is turned into a mean by its influence values, so
 gaps and errors alike.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ def from_samples(values: np.ndarray, confidence: float, estimate: float | None =
         estimate: the statistic when `values` are influences; by default their mean.
     """
     middle = float(values.mean()) if estimate is None else float(estimate)
-    error = float(values.std(ddof=1)) / np.sqrt(len(values))
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
     reach = float(scipy.stats.norm.ppf(0.5 + confidence / 2)) * error
     return Interval(middle, middle - reach, middle + reach)
 

@@ -128,8 +128,8 @@ class Certify:
     """File with the true latents."""
     rho: float | None = None
     """Correlation of the latents across a pair."""
-    samples: int = 20_000
-    """Fresh pairs to draw, for a record."""
+    samples: int | None = None
+    """Fresh pairs to draw, for a record; by default 100,000, fewer above 32 latents."""
     seed: int = 1
     """Draws them."""
     confidence: float = 0.95
@@ -249,7 +249,7 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
         "embeddings": embed(encoder, world, shown, seed).h,
     }
     result = record.result or {}
-    title = f"{record.config['objective']['name']} on {record.config['world']['mixing']}"
+    title = f"{record.config['objective']['name']} on the {record.config['world']['mixing']} world"
     write_page(
         page,
         title=title,
@@ -261,7 +261,7 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
         reason=result["reason"],
         **points,
     )
-    write_picture(page.with_name("picture.png"), title=None, **points)
+    write_picture(page.with_name("picture.png"), title=title, **points)
     return certificate
 
 

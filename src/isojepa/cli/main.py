@@ -50,14 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(arguments: list[str]) -> Any:
     start = _config_file(arguments)
     commands = [
-        Annotated[kind, tyro.conf.subcommand(name, default=default)]
-        for name, kind, default in (
-            ("demo", Demo, Demo()),
-            ("train", Train, Train(settings=start)),
-            ("certify", Certify, tyro.MISSING),
-            ("report", Report, tyro.MISSING),
-            ("list", List, List()),
-        )
+        Annotated[Demo, tyro.conf.subcommand("demo")],
+        Annotated[Train, tyro.conf.subcommand("train", default=Train(settings=start))],
+        Annotated[Certify, tyro.conf.subcommand("certify")],
+        Annotated[Report, tyro.conf.subcommand("report")],
+        Annotated[List, tyro.conf.subcommand("list")],
     ]
     union: Any = commands[0]
     for command in commands[1:]:

@@ -3,7 +3,7 @@
 from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre
 from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
 from isojepa.objectives.lejepa import LeJEPA
-from isojepa.objectives.loss import Loss, Regularizer
+from isojepa.objectives.loss import Loss, Objective, Regularizer
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.objectives.vicreg import VICReg
 from isojepa.objectives.whitening import Whitening
@@ -14,6 +14,7 @@ __all__ = [
     "InfoNCE",
     "LeJEPA",
     "Loss",
+    "Objective",
     "Regularizer",
     "SIGReg",
     "SlicedInfoNCE",

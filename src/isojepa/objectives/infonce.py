@@ -57,7 +57,7 @@ class InfoNCE(nn.Module):
         else:
             self.register_buffer("log_sigma", log_sigma, persistent=False)
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         sigma = self.log_sigma.exp()
         alignment, regularizer = contrast(check_views(views) / sigma)
@@ -87,7 +87,7 @@ class AnInfoNCE(nn.Module):
         """(dim,) the learned precisions 1 / sigma^2."""
         return torch.exp(-2 * self.log_sigma.detach())
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         check_views(views)
         if views.shape[-1] != len(self.log_sigma):
@@ -115,7 +115,7 @@ class SlicedInfoNCE(nn.Module):
         self.k, self.slices, self.sigma = k, slices, sigma
         self.weight = check_weight(weight)
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
         check_views(views)
         dim = views.shape[-1]

@@ -27,6 +27,18 @@ class Regularizer(Protocol):
     def __call__(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
 
 
+class Objective(Protocol):
+    """What is minimised.
+
+    Called with views (view, batch, dim); a generator for whatever it draws; and the share of the training
+    that is done, in [0, 1], for whatever it schedules.
+    """
+
+    def __call__(
+        self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0
+    ) -> Loss: ...
+
+
 def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tensor) -> Loss:
     """Join the two terms by the one convention of the package."""
     total = weight * regularizer + (1 - weight) * alignment

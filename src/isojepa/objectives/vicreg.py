@@ -38,7 +38,7 @@ class VICReg(nn.Module):
         self.covariance_weight = covariance_weight
         self.eps = eps
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         check_views(views)
         dim = views.shape[-1]

@@ -1,6 +1,6 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
 
-Model, optimiser, averaged weights and running sums are tensors; the step, the length of the metrics file
+Model, optimiser and running sums are tensors; the step, the length of the metrics file
 and the time spent are text notes in the file's header. One file is replaced by one rename, so there is
 always a whole checkpoint. Random streams need no state: each step's are derived from seed and step.
 """
@@ -24,14 +24,12 @@ class Progress:
         seconds: training time so far.
         metrics_size: bytes of metrics.jsonl that belong to these steps.
         window: running sums of the loss terms since the last evaluation.
-        averages: running average of the encoder's weights, empty when none is kept.
     """
 
     step: int
     seconds: float
     metrics_size: int
     window: Tensor
-    averages: dict[str, Tensor]
 
 
 def save(path: Path, model: nn.Module, optimizer: Optimizer, progress: Progress) -> None:
@@ -39,7 +37,6 @@ def save(path: Path, model: nn.Module, optimizer: Optimizer, progress: Progress)
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{index}/{name}": value for name, value in state.items()}
-    tensors |= {f"average/{name}": value for name, value in progress.averages.items()}
     tensors["window"] = progress.window
     notes = {
         "step": str(progress.step),
@@ -57,7 +54,7 @@ def load(path: Path, model: nn.Module, optimizer: Optimizer) -> Progress:
     """
     try:
         tensors, notes = load_tensors(path)
-        groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "average": {}}
+        groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}}
         for name, value in tensors.items():
             group, _, rest = name.partition("/")
             if group in groups:
@@ -74,7 +71,6 @@ def load(path: Path, model: nn.Module, optimizer: Optimizer) -> Progress:
             seconds=float(notes["seconds"]),
             metrics_size=int(notes["metrics_size"]),
             window=tensors["window"],
-            averages=groups["average"],
         )
     except (ValueError, KeyError, RuntimeError) as error:
         raise ValueError(

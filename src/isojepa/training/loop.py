@@ -22,6 +22,7 @@ from isojepa.seeds import generator
 from isojepa.training import checkpoints
 from isojepa.training.checkpoints import Progress
 from isojepa.training.display import Bar
+from isojepa.training.interrupts import Interrupts
 from isojepa.training.loggers import Logger
 from isojepa.training.recipe import DEFAULT, Recipe
 from isojepa.training.records import Record
@@ -69,10 +70,10 @@ class Learner(nn.Module):
         self.encoder = encoder
         self.objective = objective
 
-    def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
+    def forward(self, x: Tensor, views: int, slices: torch.Generator, progress: float) -> dict[str, Tensor]:
         """The loss of stacked views (view * batch, ...) and its terms, by name."""
         h = self.encoder(x)
-        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
+        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices, progress)
         return {"loss": loss.total, **loss.terms}
 
 
@@ -89,7 +90,6 @@ def fit(
     weight_decay: float = DEFAULT.weight_decay,
     beta2: float = DEFAULT.beta2,
     clip: float | None = DEFAULT.clip,
-    average: float = DEFAULT.average,
     eval_every: int = DEFAULT.eval_every,
     eval_samples: int = DEFAULT.eval_samples,
     checkpoint_seconds: float = DEFAULT.checkpoint_seconds,
@@ -108,8 +108,8 @@ def fit(
     Args:
         encoder: maps observations to embeddings; trained in place.
         world: where pairs come from.
-        objective: maps views (view, batch, dim) and a generator to a Loss.
-        steps, batch, learning_rate, schedule, warmup, weight_decay, beta2, clip, average, eval_every,
+        objective: what is minimised, see `isojepa.objectives.Objective`.
+        steps, batch, learning_rate, schedule, warmup, weight_decay, beta2, clip, eval_every,
             eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
         seed: draws the data, the slices and the held-out set.
         record: folder of the run; none keeps everything in memory.
@@ -132,12 +132,11 @@ def fit(
         weight_decay=weight_decay,
         beta2=beta2,
         clip=clip,
-        average=average,
         eval_every=eval_every,
         eval_samples=eval_samples,
         checkpoint_seconds=checkpoint_seconds,
         accelerator=accelerator,
-    )
+    ).checked()
     _check_fit(encoder, world)
     folder = None
     if record is not None:
@@ -196,30 +195,27 @@ class _Training:
 
     def run(self, progress: bool | None) -> Run:
         state, recipe = self.state, self.recipe
-        started = saved = time.monotonic() - state.seconds
+        started = time.monotonic() - state.seconds
+        saved = time.monotonic()
         self.encoder.train()
         reason = ""
-        with Bar(recipe.steps, state.step, progress) as bar:
-            try:
+        try:
+            with Bar(recipe.steps, state.step, progress) as bar, Interrupts() as interrupts:
                 while state.step < recipe.steps and not reason:
                     reason = self._step()
-                    due = state.step % recipe.eval_every == 0 or state.step == recipe.steps
-                    if due and not reason:
-                        row = self._evaluate()
-                        bar.show(row)
-                        state.seconds = time.monotonic() - started
-                        if time.monotonic() - saved >= recipe.checkpoint_seconds:
-                            self._save()
-                            saved = time.monotonic()
+                    if not reason and (state.step % recipe.eval_every == 0 or state.step == recipe.steps):
+                        bar.show(self._evaluate())
                     bar.move(state.step)
-            except KeyboardInterrupt:
-                state.seconds = time.monotonic() - started
-                self._save()
-                raise
-            finally:
-                for logger in self.loggers:
-                    logger.close()
-        state.seconds = time.monotonic() - started
+                    now = time.monotonic()
+                    state.seconds = now - started
+                    if not reason and (interrupts.pending or now - saved >= recipe.checkpoint_seconds):
+                        self._save()
+                        saved = now
+                    if interrupts.pending:
+                        raise KeyboardInterrupt
+        finally:
+            for logger in self.loggers:
+                logger.close()
         return self._end(reason)
 
     def _step(self) -> str:
@@ -230,7 +226,8 @@ class _Training:
             group["lr"] = recipe.learning_rate * factor
         pairs = self.world.sample(recipe.batch, generator(self.seed, "data", state.step))
         x = torch.cat((pairs.x, pairs.x_next)).to(self.fabric.device)
-        terms = self.model(x, 2, generator(self.seed, "slices", state.step))
+        done = state.step / max(1, recipe.steps - 1)
+        terms = self.model(x, 2, generator(self.seed, "slices", state.step), done)
         value = terms["loss"].item()
         if not math.isfinite(value):
             return f"the loss became {value} at step {state.step}: try a lower learning_rate"
@@ -239,22 +236,10 @@ class _Training:
         if recipe.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.learner.parameters(), recipe.clip)
         self.optimizer.step()
-        self._average()
         self.names = list(terms)
         state.window = state.window + torch.stack(list(terms.values())).detach().double().cpu()
         state.step += 1
         return ""
-
-    def _average(self) -> None:
-        """Move the running average of the weights; its early steps weigh fresh weights more."""
-        if not self.recipe.average:
-            return
-        weights = dict(self.encoder.named_parameters())
-        decay = min(self.recipe.average, (1 + self.state.step) / (10 + self.state.step))
-        with torch.no_grad():
-            if not self.state.averages:
-                self.state.averages = {name: value.detach().clone() for name, value in weights.items()}
-            torch._foreach_lerp_(list(self.state.averages.values()), list(weights.values()), 1 - decay)
 
     def _evaluate(self) -> dict[str, Any]:
         """Score the held-out pairs, log the row, and begin a new window of loss terms."""
@@ -276,25 +261,20 @@ class _Training:
         return row
 
     def _embed(self, x: Tensor, chunk: int = 4096) -> Tensor:
-        """Embed observations with the weights that will be kept, in evaluation mode."""
-        kept = self.state.averages or dict(self.encoder.named_parameters())
+        """Embed observations in evaluation mode."""
         self.encoder.eval()
         with torch.no_grad():
-            parts = [
-                torch.func.functional_call(self.encoder, kept, (part.to(self.fabric.device),))
-                for part in x.split(chunk)
-            ]
+            parts = [self.encoder(part.to(self.fabric.device)) for part in x.split(chunk)]
         self.encoder.train()
         return torch.cat(parts)
 
     def _restore(self) -> Progress:
         """The state to go on from: the checkpoint's, or that of a new run."""
-        fresh = Progress(0, 0.0, 0, torch.zeros(()), {})
+        fresh = Progress(0, 0.0, 0, torch.zeros(()))
         if self.record is None:
             return fresh
         if self._checkpoint.exists():
             fresh = checkpoints.load(self._checkpoint, self.learner, self.optimizer)
-            fresh.averages = {k: v.to(self.fabric.device) for k, v in fresh.averages.items()}
         self.record.rewind(fresh.metrics_size)
         self.metrics = self.record.metrics
         return fresh
@@ -308,10 +288,8 @@ class _Training:
         return self.record.path / "checkpoint" / "state.safetensors"  # type: ignore[union-attr]
 
     def _end(self, reason: str) -> Run:
-        """Put the averaged weights in place, judge the run, and write its result."""
+        """Judge the run and write its result."""
         status = "diverged" if reason else "done"
-        if self.state.averages:
-            self.encoder.load_state_dict(self.state.averages, strict=False)
         last = self.metrics[-1] if self.metrics else {}
         if status == "done" and last["smallest_variance"] < _COLLAPSED:
             status = "collapsed"

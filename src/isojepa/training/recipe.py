@@ -26,25 +26,30 @@ class Recipe:
     """AdamW's decay of the squared-gradient average."""
     clip: float | None = 1.0
     """Largest gradient norm; none for no clipping."""
-    average: float = 0.0
-    """Decay of the running average of the weights that is evaluated and kept; 0 keeps the last weights."""
     eval_every: int = 200
     """Steps between held-out evaluations."""
     eval_samples: int = 4096
     """Held-out pairs of an evaluation."""
     checkpoint_seconds: float = 10.0
-    """Least time between two checkpoints; they are written after evaluations."""
+    """Time between two checkpoints."""
     accelerator: str = "auto"
     """Device, as lightning-fabric names it: auto, cpu, gpu, mps, ..."""
 
-    def __post_init__(self) -> None:
+    def checked(self) -> "Recipe":
+        """Return the recipe, or say what is wrong with it.
+
+        Not in the constructor, so that the command line tells it like every other error.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
         for name, least in {"steps": 1, "batch": 2, "eval_every": 1, "eval_samples": 8}.items():
             value = getattr(self, name)
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
-        for name in ("warmup", "average", "beta2"):
+        for name in ("warmup", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         for name in ("weight_decay", "checkpoint_seconds"):
@@ -53,6 +58,7 @@ class Recipe:
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive or none, got {self.clip}")
         choose("schedule", self.schedule, SCHEDULES)
+        return self
 
 
 DEFAULT = Recipe()

@@ -1,0 +1,133 @@
+"""Theorem 3: the estimates against closed forms, and the inequality itself."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isojepa.certificates import measure_bound, measure_recovery
+
+
+def pairs(rng, n, dim, rho):
+    z = rng.standard_normal((n, dim))
+    return z, rho * z + np.sqrt(1 - rho**2) * rng.standard_normal((n, dim))
+
+
+def test_a_linear_map_has_delta_zero_and_epsilon_in_closed_form():
+    rng = np.random.default_rng(0)
+    z, z_next = pairs(rng, 200_000, 3, 0.9)
+    m = np.array([[1.2, 0.3, 0.0], [0.0, 0.9, 0.0], [0.1, 0.0, 1.0]])
+    bound = measure_bound(z @ m.T + 5, z_next @ m.T + 5, 0.9)
+    epsilon = np.linalg.norm(m @ m.T - np.eye(3))
+    assert bound.delta.low < 0 < bound.delta.high
+    assert bound.epsilon.low < epsilon < bound.epsilon.high
+    assert bound.epsilon.high - bound.epsilon.low < 0.05
+
+
+def test_delta_of_a_quadratic_embedding_is_its_hermite_energy():
+    # h = sqrt(1 - w) z + sqrt(w) He_2(z) / sqrt 2 has unit variance and nonlinear energy w at degree 2:
+    # delta = 2 [(1 - rho) (1 - w) + (1 - rho^2) w] - 2 (1 - rho) = 2 rho (1 - rho) w, so D = w exactly
+    rng = np.random.default_rng(1)
+    rho, w = 0.8, 0.3
+
+    def embed(z):
+        return np.sqrt(1 - w) * z + np.sqrt(w) * (z**2 - 1) / np.sqrt(2)
+
+    z, z_next = pairs(rng, 400_000, 1, rho)
+    bound = measure_bound(embed(z), embed(z_next), rho)
+    assert bound.d.low < w < bound.d.high
+    assert bound.d.estimate == pytest.approx(w, abs=0.03)
+    assert bound.delta.estimate == pytest.approx(2 * rho * (1 - rho) * w, abs=0.01)
+
+
+def test_debiased_epsilon_is_unbiased_where_the_plain_one_is_not():
+    rng = np.random.default_rng(2)
+    dim, n = 30, 200
+    estimates, plain = [], []
+    for _ in range(200):
+        z, z_next = pairs(rng, n, dim, 0.9)
+        bound = measure_bound(z, z_next, 0.9)
+        estimates.append(bound.epsilon_squared.estimate)
+        plain.append(bound.epsilon_plain**2)
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates)) < 4 * error
+    assert np.mean(plain) > 2.5  # about dim (dim + 1) / n, less what two views average out
+
+
+def test_debiased_epsilon_equals_the_pairwise_definition():
+    rng = np.random.default_rng(3)
+    h, h_next = rng.standard_normal((2, 400, 3)) * [1, 2, 0.5]
+    blocks = np.array_split(np.arange(400), 20)
+    off = [(np.cov(h[b], rowvar=False) + np.cov(h_next[b], rowvar=False)) / 2 - np.eye(3) for b in blocks]
+    products = [np.sum(off[a] * off[b]) for a in range(20) for b in range(20) if a != b]
+    bound = measure_bound(h, h_next, 0.5)
+    assert bound.epsilon_squared.estimate == pytest.approx(np.mean(products), rel=1e-10)
+
+
+def test_intervals_of_delta_and_epsilon_cover_the_truth():
+    rng = np.random.default_rng(4)
+    m = np.diag([1.3, 0.8])
+    truth = np.linalg.norm(m @ m - np.eye(2)) ** 2
+    hits = np.zeros(2)
+    for _ in range(200):
+        z, z_next = pairs(rng, 1000, 2, 0.9)
+        bound = measure_bound(z @ m, z_next @ m, 0.9, confidence=0.9)
+        hits += [
+            bound.delta.low < 0 < bound.delta.high,
+            bound.epsilon_squared.low < truth < bound.epsilon_squared.high,
+        ]
+    assert (hits / 200 >= 0.83).all()
+    assert (hits / 200 <= 0.98).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    dim=st.integers(1, 4),
+    rho=st.floats(0.2, 0.98),
+    bend=st.floats(0, 1.5),
+    stretch=st.floats(0.5, 1.5),
+)
+def test_the_bound_holds_for_any_measurable_map(seed, dim, rho, bend, stretch):
+    rng = np.random.default_rng(seed)
+    z, z_next = pairs(rng, 20_000, dim, rho)
+    a, b = rng.standard_normal((2, dim, dim))
+
+    def embed(z):
+        return stretch * (z + bend * np.sin(z @ a) @ b)
+
+    bound = measure_bound(embed(z), embed(z_next), rho)
+    error = measure_recovery(embed(z), z).procrustes_error
+    assert error.low <= bound.bound.high
+
+
+def test_raw_values_are_kept_beside_the_clipped_ones():
+    rng = np.random.default_rng(6)
+    seen = []
+    for _ in range(30):
+        z, z_next = pairs(rng, 200, 2, 0.9)
+        bound = measure_bound(z, z_next, 0.9)
+        assert bound.delta_clipped == max(bound.delta.estimate, 0)
+        assert bound.d.estimate == pytest.approx(bound.delta.estimate / (2 * 0.9 * 0.1))
+        seen.append(bound.delta.estimate)
+    assert min(seen) < 0 < max(seen)
+
+
+def test_the_interval_of_the_bound_contains_its_estimate():
+    rng = np.random.default_rng(7)
+    z, z_next = pairs(rng, 500, 3, 0.7)
+    bound = measure_bound(np.sin(z), np.sin(z_next), 0.7)
+    d, epsilon = bound.d_clipped, bound.epsilon.estimate
+    assert bound.bound.estimate == pytest.approx(d + (epsilon + d) ** 2)
+    assert bound.bound.low <= bound.bound.estimate <= bound.bound.high
+
+
+@pytest.mark.parametrize("rho", [0.0, 1.0, 1.2, -0.5, float("nan")])
+def test_rho_outside_the_open_unit_interval_is_refused(rho):
+    with pytest.raises(ValueError, match=r"rho must lie in \(0, 1\), got"):
+        measure_bound(np.ones((10, 2)), np.ones((10, 2)), rho)
+
+
+def test_too_few_pairs_are_refused():
+    with pytest.raises(ValueError, match="at least 8 pairs, got 7"):
+        measure_bound(np.ones((7, 2)), np.ones((7, 2)), 0.5)

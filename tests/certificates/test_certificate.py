@@ -1,0 +1,173 @@
+"""The certificate: from encoders, arrays and files; its words; what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import isojepa as ij
+from isojepa.certificates import read_array, read_named
+from isojepa.files import plain
+
+
+def turn(dim, seed=0):
+    q, _ = torch.linalg.qr(torch.randn(dim, dim, generator=ij.generator(seed, "turn")))
+    return q
+
+
+def test_the_true_inverse_with_a_rotation_is_certified_a_world_model(spiral):
+    q = turn(2)
+    certificate = ij.certify(lambda x: ij.worlds.Spiral().inverse(x) @ q, spiral, samples=20_000)
+    assert certificate.grade == "rotation"
+    assert certificate.verdict.startswith("World model: the embedding is a rotation of the latents")
+    assert certificate.recovery.r2_orthogonal.estimate > 0.999999
+    assert certificate.holds is True
+
+
+def test_the_observations_of_the_spiral_are_gaussian_but_no_world_model(spiral):
+    certificate = ij.certify(lambda x: x, spiral, samples=20_000)
+    assert certificate.grade == "none"
+    assert certificate.bound.epsilon.estimate < 0.1  # the spiral preserves N(0, I): whitening sees nothing
+    assert certificate.bound.d.low > 0.1  # alignment does
+    assert certificate.holds is True
+
+
+def test_a_stretch_is_called_linear_but_not_a_rotation(gaussian_pairs):
+    z, _ = gaussian_pairs
+    certificate = ij.certify(z * torch.tensor([1.0, 2.0, 3.0]), latents=z)
+    assert certificate.grade == "linear"
+    assert "Linear but not a rotation" in certificate.verdict
+
+
+def test_without_latents_the_bound_alone_certifies(gaussian_pairs):
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(3, 0.9).sample(200_000, ij.generator(0, "many"))
+    q = turn(3)
+    certificate = ij.certify(z @ q, next=z_next @ q, rho=0.9)
+    assert certificate.recovery is None
+    assert certificate.grade == "bounded"
+    assert "certified without labels" in certificate.verdict
+    bent = ij.certify(torch.sin(2 * z), next=torch.sin(2 * z_next), rho=0.9)
+    assert bent.grade == "unproven"
+
+
+def test_collapse_is_seen_even_when_no_single_dimension_is_dead(gaussian_pairs):
+    z, z_next = gaussian_pairs
+    flat = torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    certificate = ij.certify(z @ flat, next=z_next @ flat, rho=0.9)
+    assert certificate.grade == "collapsed"
+    assert certificate.verdict.startswith("Collapsed: the embedding has a direction of variance")
+
+
+def test_what_is_missing_for_a_bound_is_said(gaussian_pairs):
+    z, z_next = gaussian_pairs
+    assert "rho of the pairs is not known" in ij.certify(z, next=z_next).bound_missing
+    assert "both views" in ij.certify(z, latents=z, rho=0.9).bound_missing
+    uneven = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, (0.9, 0.5)))
+    assert "one correlation for all" in ij.certify(lambda x: x, uneven, samples=2000).bound_missing
+    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.worlds.StudentT()))
+    assert "Gaussian latents" in ij.certify(lambda x: x, heavy, samples=2000).bound_missing
+
+
+def test_the_bound_of_noisy_copies_uses_their_own_correlation():
+    world = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9))
+    certificate = ij.certify(lambda x: x, world, samples=50_000)
+    assert certificate.bound.rho == pytest.approx(0.81)
+    assert certificate.bound.delta.low < 0 < certificate.bound.delta.high
+
+
+def test_the_encoder_is_left_in_the_mode_it_had(spiral):
+    encoder = ij.encoders.MLP(2, 2, width=8)
+    for mode in (True, False):
+        encoder.train(mode)
+        ij.certify(encoder, spiral, samples=1000)
+        assert encoder.training is mode
+
+
+def test_a_certificate_is_reproducible_and_depends_on_its_seed(spiral):
+    encoder = ij.encoders.MLP(2, 2, width=8)
+    dicts = [ij.certify(encoder, spiral, samples=2000, seed=seed).to_dict() for seed in (1, 1, 2)]
+    assert dicts[0] == dicts[1] != dicts[2]
+    json.dumps(plain(dicts[0]), allow_nan=False)
+
+
+def test_printing_shows_every_line_and_the_verdict(spiral):
+    certificate = ij.certify(ij.encoders.MLP(2, 2, width=8), spiral, samples=2000)
+    text = str(certificate)
+    assert certificate.verdict in text
+    for line in certificate.lines():
+        assert line.name in text
+        assert line.sentence in text
+
+
+def test_files_of_every_kind_give_the_same_certificate(tmp_path, gaussian_pairs):
+    z, z_next = (part.double() for part in gaussian_pairs)
+    h, h_next = z @ turn(3).double(), z_next @ turn(3).double()
+    np.savez(tmp_path / "a.npz", h=h.numpy(), h_next=h_next.numpy(), z=z.numpy())
+    save_file(
+        {"embeddings": h.contiguous(), "embeddings_next": h_next.contiguous(), "latents": z},
+        tmp_path / "a.safetensors",
+    )
+    np.save(tmp_path / "h.npy", h.numpy())
+    direct = ij.certify(h, next=h_next, latents=z, rho=0.9).to_dict()
+    for name in ("a.npz", "a.safetensors"):
+        arrays = read_named(tmp_path / name)
+        read = ij.certify(arrays["h"], next=arrays["h_next"], latents=arrays["z"], rho=0.9)
+        assert read.to_dict() == direct
+    assert np.array_equal(read_array(tmp_path / "h.npy"), h.numpy())
+
+
+BAD = [
+    (np.ones((1, 2)), {}, "embeddings must have at least 2 samples"),
+    (np.ones(5), {}, r"embeddings must be \(samples, dim\), got shape \(5,\)"),
+    (np.array([[1.0, np.nan]] * 4), {}, "embeddings must be finite, got NaN or Inf in 4 of 4 samples"),
+    (np.array([[1.0], [np.inf], [2.0]]), {}, "NaN or Inf in 1 of 3 samples"),
+    (np.ones((5, 2)), {"next": np.ones((4, 2))}, "must have equal lengths, got 5 and 4"),
+    (np.ones((5, 2)), {"latents": np.ones((6, 2))}, "must have equal lengths, got 5 and 6"),
+    (
+        np.ones((5, 2)),
+        {"next": np.ones((5, 3))},
+        r"both views must have one shape, got \(5, 2\) and \(5, 3\)",
+    ),
+    (np.array([["a", "b"]] * 4), {}, "embeddings must hold real numbers"),
+    (np.ones((4, 2), complex), {}, "embeddings must hold real numbers, got complex128"),
+    (np.ones((9, 2)), {"next": np.ones((9, 2)), "rho": 1.2}, r"rho must lie in \(0, 1\), got 1.2"),
+    (np.ones((9, 2)), {"confidence": 1.0}, r"confidence must lie in \(0, 1\), got 1.0"),
+]
+
+
+@pytest.mark.parametrize(("h", "options", "message"), BAD)
+def test_bad_embeddings_are_refused_with_what_is_wrong(h, options, message):
+    with pytest.raises(ValueError, match=message):
+        ij.certify(h, **options)
+
+
+def test_an_encoder_without_a_world_and_arrays_with_one_are_refused(spiral):
+    with pytest.raises(ValueError, match="an encoder needs a world"):
+        ij.certify(ij.encoders.MLP(2, 2))
+    with pytest.raises(ValueError, match="the source must be an encoder"):
+        ij.certify(np.ones((5, 2)), spiral)
+    with pytest.raises(ValueError, match="brings its own"):
+        ij.certify(ij.encoders.MLP(2, 2), spiral, rho=0.9)
+
+
+def test_damaged_and_strange_files_are_refused(tmp_path):
+    (tmp_path / "a.npy").write_bytes(b"not numpy")
+    np.savez(tmp_path / "b.npz", h=np.ones((4, 2)), hidden=np.ones((4, 2)))
+    np.savez(tmp_path / "c.npz", z=np.ones((4, 2)), h_next=np.ones((4, 2)))
+    np.save(tmp_path / "d.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "e.csv").write_text("1,2")
+    (tmp_path / "f.safetensors").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{}")
+    cases = {
+        "a.npy": "damaged or not a plain .npy file",
+        "b.npz": "array name must be one of .* got 'hidden'",
+        "c.npz": "must hold an array 'h' or 'embeddings'",
+        "d.npy": "damaged or not a plain .npy file",
+        "e.csv": "must be a record, or an npy, npz or safetensors file, got '.csv'",
+        "f.safetensors": "damaged or not a plain .safetensors file",
+        "g.npy": "does not exist",
+    }
+    for name, message in cases.items():
+        with pytest.raises(ValueError, match=message):
+            read_named(tmp_path / name)

@@ -1,0 +1,124 @@
+"""Recovery: what is invariant, what independent code says, what chance gives."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+
+from isojepa.certificates import measure_recovery
+
+
+def sample(seed, n=600, dim=3, noise=0.3):
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, dim))
+    h = np.tanh(z @ rng.standard_normal((dim, dim))) + noise * rng.standard_normal((n, dim))
+    return h, z, rng
+
+
+def rotation(rng, dim):
+    q, r = np.linalg.qr(rng.standard_normal((dim, dim)))
+    return q * np.sign(np.diag(r))
+
+
+def test_r2_equals_scikit_learn_on_the_held_out_half():
+    h, z, _ = sample(0)
+    fit, score = slice(0, 300), slice(300, 600)
+    predicted = LinearRegression().fit(h[fit], z[fit]).predict(h[score])
+    recovery = measure_recovery(h, z)
+    assert recovery.r2_h_to_z.estimate == pytest.approx(r2_score(z[score], predicted), abs=1e-12)
+    per_output = r2_score(z[score], predicted, multioutput="raw_values")
+    assert recovery.r2_per_latent == pytest.approx(per_output, abs=1e-12)
+    back = LinearRegression().fit(z[fit], h[fit]).predict(z[score])
+    assert recovery.r2_z_to_h.estimate == pytest.approx(r2_score(h[score], back), abs=1e-12)
+
+
+def test_procrustes_error_equals_scipys_rotation_on_the_held_out_half():
+    h, z, _ = sample(1)
+    q, _ = scipy.linalg.orthogonal_procrustes(z[:300] - z[:300].mean(0), h[:300] - h[:300].mean(0))
+    error = h[300:] - h[:300].mean(0) - (z[300:] - z[:300].mean(0)) @ q
+    assert measure_recovery(h, z).procrustes_error.estimate == pytest.approx((error**2).sum(1).mean())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    dim=st.integers(1, 5),
+    shift=st.floats(-100, 100),
+    log_scales=st.lists(st.floats(-5, 5), min_size=5, max_size=5),
+)
+def test_r2_is_unchanged_by_any_invertible_affine_map_of_the_embedding(seed, dim, shift, log_scales):
+    h, z, rng = sample(seed, dim=dim)
+    scales = np.exp(np.array(log_scales[:dim]))
+    affine = rotation(rng, dim) @ np.diag(scales) @ rotation(rng, dim)
+    before, after = measure_recovery(h, z), measure_recovery(h @ affine + shift, z)
+    assert after.r2_h_to_z.estimate == pytest.approx(before.r2_h_to_z.estimate, abs=1e-6)
+    assert after.r2_per_latent == pytest.approx(before.r2_per_latent, abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), dim=st.integers(1, 6), shift=st.floats(-100, 100))
+def test_procrustes_error_is_unchanged_by_any_rotation_and_translation(seed, dim, shift):
+    h, z, rng = sample(seed, dim=dim)
+    before = measure_recovery(h, z)
+    after = measure_recovery(h @ rotation(rng, dim) + shift, z)
+    assert after.procrustes_error.estimate == pytest.approx(before.procrustes_error.estimate, rel=1e-8)
+    assert after.r2_orthogonal.estimate == pytest.approx(before.r2_orthogonal.estimate, rel=1e-8)
+    assert after.gap.estimate == pytest.approx(before.gap.estimate, abs=1e-8)
+    turned = measure_recovery(h, z @ rotation(rng, dim))
+    assert turned.procrustes_error.estimate == pytest.approx(before.procrustes_error.estimate, rel=1e-8)
+
+
+def test_a_rotation_is_perfect_and_a_stretch_is_linear_but_not_orthogonal():
+    rng = np.random.default_rng(2)
+    z = rng.standard_normal((1000, 4))
+    turned = measure_recovery(z @ rotation(rng, 4) + 3, z)
+    assert turned.r2_h_to_z.estimate == pytest.approx(1)
+    assert turned.procrustes_error.estimate == pytest.approx(0, abs=1e-20)
+    assert turned.orthogonality_error.estimate == pytest.approx(0, abs=1e-12)
+    stretched = measure_recovery(2 * z, z)
+    assert stretched.r2_h_to_z.estimate == pytest.approx(1)
+    # h = 2z: Q = 2I, so |Q^T Q - I|_F / sqrt(n) = 3, and the error is E|2z - z|^2 = n
+    assert stretched.orthogonality_error.estimate == pytest.approx(3)
+    assert stretched.procrustes_error.low < 4 < stretched.procrustes_error.high
+    assert stretched.gap.estimate == pytest.approx(1, abs=0.1)
+
+
+def test_held_out_r2_of_noise_is_not_positive_where_in_sample_is():
+    rng = np.random.default_rng(3)
+    h, z = rng.standard_normal((2000, 200)), rng.standard_normal((2000, 200))
+    in_sample = LinearRegression().fit(h, z).score(h, z)
+    assert in_sample > 0.08
+    assert measure_recovery(h, z).r2_h_to_z.estimate < 0
+
+
+def test_intervals_cover_the_truth_at_their_rate():
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((400, 1))
+        h = z + 0.5 * rng.standard_normal((400, 1))
+        interval = measure_recovery(h, z, confidence=0.9).r2_z_to_h
+        # the slope is fitted on 200 samples: its error costs about 0.25 / 200 / 1.25 of R^2
+        covered += interval.low < 1 / 1.25 - 0.001 < interval.high
+    assert 0.82 <= covered / 200 <= 0.97
+
+
+def test_a_collapsed_dimension_scores_zero_and_breaks_nothing():
+    rng = np.random.default_rng(4)
+    z = rng.standard_normal((500, 2))
+    h = np.stack([z[:, 0], np.full(500, 0.7)], 1)
+    recovery = measure_recovery(h, z)
+    assert recovery.r2_per_latent[0] == pytest.approx(1)
+    assert abs(recovery.r2_per_latent[1]) < 0.05
+    assert recovery.r2_per_embedding[1] == 0
+
+
+def test_more_embedding_dimensions_than_latents_have_r2_but_no_rotation():
+    h, z, _ = sample(5)
+    recovery = measure_recovery(np.hstack([h, h**2]), z)
+    assert recovery.r2_h_to_z.estimate > 0.5
+    assert recovery.procrustes_error is None
+    assert recovery.orthogonality_error is None

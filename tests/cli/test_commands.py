@@ -1,0 +1,259 @@
+"""The commands as a person and as a program would use them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import isojepa as ij
+from isojepa.cli import main
+
+SMALL = [
+    *("--encoder.width", "16", "--encoder.layers", "3", "--objective.slices", "4"),
+    *("--training.steps", "60", "--training.batch", "64", "--training.eval-every", "20"),
+    *("--training.eval-samples", "256"),
+]
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refuse(capsys, *arguments):
+    """Run a command that must fail with one line on standard error."""
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert len(err.strip().splitlines()) == 1
+    return err
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "run"
+    assert main(["train", *SMALL, "--record", str(path)]) == 0
+    return path
+
+
+def test_train_writes_a_record_named_by_its_settings_and_finds_it_again(capsys, tmp_path):
+    first = run(capsys, "train", *SMALL, "--json", "--out", tmp_path)
+    again = run(capsys, "train", *SMALL, "--json", "--out", tmp_path)
+    other = run(capsys, "train", *SMALL, "--json", "--out", tmp_path, "--seed", "5")
+    paths = [json.loads(out)["record"] for _, out, _ in (first, again, other)]
+    assert first[:2] == again[:2]
+    assert paths[0] == paths[1] != paths[2]
+    assert json.loads(first[1])["r2"] == ij.Record.open(paths[0]).metrics[-1]["r2"]
+
+
+def test_certify_a_record_gives_what_python_gives(capsys, record):
+    code, out, _ = run(capsys, "certify", record, "--samples", "3000", "--json")
+    from isojepa.runs import load
+
+    encoder, world, _ = load(record)
+    expected = ij.certify(encoder, world, samples=3000)
+    assert code == 0
+    assert json.loads(out)["recovery"]["r2_h_to_z"]["estimate"] == expected.recovery.r2_h_to_z.estimate
+    assert json.loads(out)["verdict"] == expected.verdict
+
+
+def test_certify_files_with_and_without_latents(capsys, tmp_path):
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.9).sample(5000, ij.generator(0, "cli"))
+    np.save(tmp_path / "h.npy", z.numpy())
+    np.save(tmp_path / "h2.npy", z_next.numpy())
+    np.save(tmp_path / "z.npy", z.numpy())
+    h = tmp_path / "h.npy"
+    code, out, _ = run(capsys, "certify", h, "--latents", tmp_path / "z.npy", "--json")
+    assert code == 0
+    assert json.loads(out)["grade"] == "rotation"
+    assert json.loads(out)["bound"] is None
+    code, out, _ = run(capsys, "certify", h, "--next", tmp_path / "h2.npy", "--rho", "0.9", "--json")
+    assert json.loads(out)["recovery"] is None
+    assert json.loads(out)["bound"]["rho"] == 0.9
+    code, out, _ = run(capsys, "certify", h, "--next", tmp_path / "h2.npy", "--rho", "0.9")
+    assert "delta, raw" in out
+
+
+def test_report_writes_the_page_and_the_picture(capsys, record, tmp_path):
+    code, _, _ = run(capsys, "report", record, "--out", tmp_path / "page.html")
+    assert code == 0
+    assert "<html" in (tmp_path / "page.html").read_text()
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_list_names_everything_a_flag_takes(capsys):
+    code, out, _ = run(capsys, "list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert set(listed) == {"processes", "mixings", "laws", "objectives", "encoders", "schedules"}
+    assert "spiral" in listed["mixings"]
+    assert all(line for table in listed.values() for line in table.values())
+    _, out, _ = run(capsys, "list", "mixings")
+    assert "spiral" in out
+    assert "mlp" not in out
+
+
+@pytest.mark.parametrize(
+    "objective", ["lejepa", "whitening", "vicreg", "infonce", "aninfonce", "sliced-infonce"]
+)
+def test_every_listed_objective_trains_from_flags(capsys, tmp_path, objective):
+    flags = [flag for flag in SMALL if flag not in ("--objective.slices", "4")]
+    extra = ["--objective.k", "2"] if objective == "sliced-infonce" else []
+    code, out, _ = run(
+        capsys, "train", *flags, *extra, "--objective.name", objective, "--json", "--out", tmp_path
+    )
+    assert code == 0
+    assert json.loads(out)["r2"] > -0.1
+
+
+@pytest.mark.parametrize("mixing", ["identity", "sinusoid", "parabola", "affine-coupling", "lift"])
+def test_every_listed_mixing_trains_from_flags(capsys, tmp_path, mixing):
+    code, out, _ = run(capsys, "train", *SMALL, "--world.mixing", mixing, "--json", "--out", tmp_path)
+    assert code == 0
+    assert json.loads(out)["r2"] > 0.3
+
+
+def test_a_config_file_sets_the_defaults_and_flags_override_it(capsys, tmp_path):
+    (tmp_path / "run.yaml").write_text(
+        "world: {mixing: parabola, rho: [0.9, 0.8]}\n"
+        "encoder: {width: 16, layers: 3}\n"
+        "objective: {slices: 4, weight: 1e-3}\n"
+        "training: {steps: 40, batch: 64, learning_rate: 1e-3, eval_every: 20, eval_samples: 128}\n"
+    )
+    code, out, err = run(
+        capsys,
+        "train",
+        "--config",
+        tmp_path / "run.yaml",
+        "--training.steps",
+        "20",
+        "--json",
+        "--out",
+        tmp_path,
+    )
+    assert code == 0, err
+    config = ij.Record.open(json.loads(out)["record"]).config
+    assert config["world"]["mixing"] == "parabola"
+    assert config["world"]["rho"] == [0.9, 0.8]
+    assert config["objective"]["weight"] == 1e-3
+    assert config["training"]["steps"] == 20
+    (tmp_path / "run.json").write_text(json.dumps(config))
+    again = run(capsys, "train", f"--config={tmp_path / 'run.json'}", "--json", "--out", tmp_path)
+    assert json.loads(again[1])["record"] == json.loads(out)["record"]
+
+
+def test_a_config_tells_all_its_problems_at_once(capsys, tmp_path):
+    (tmp_path / "run.yaml").write_text("world: {rh: 0.9}\ntraining: {steps: many}\nobjectiv: {}\n")
+    err = refuse(capsys, "train", "--config", tmp_path / "run.yaml")
+    assert "'world.rh'" in err
+    assert "did you mean 'rho'?" in err
+    assert "training.steps must be int, got 'many'" in err
+    assert "did you mean 'objective'?" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--world.rho", "1.2"], "rho must lie in (0, 1), got 1.2"),
+        (["--world.mixing", "spirl"], "did you mean 'spiral'?"),
+        (["--world.mixing", "additive-coupling", "--world.dim", "3"], "dim must be even"),
+        (["--objective.name", "vicreg", "--objective.slices", "3"], "'vicreg' takes no option 'slices'"),
+        (["--objective.name", "infonce", "--objective.sigma", "wide"], "sigma must be a number, 'matched'"),
+        (["--encoder.name", "mpl"], "encoder must be one of coupling, mlp, got 'mpl'; did you mean 'mlp'?"),
+        (["--training.batch", "1"], "batch must be an integer of at least 2, got 1"),
+        (["--config", "/nowhere.yaml"], "/nowhere.yaml does not exist"),
+        (["--config", "settings.toml"], "config must be a .yaml, .yml or .json file"),
+    ],
+)
+def test_bad_settings_are_one_clear_line(capsys, tmp_path, flags, message):
+    assert message in refuse(capsys, "train", *flags, "--out", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_sources_are_one_clear_line(capsys, tmp_path, record):
+    assert "does not exist" in refuse(capsys, "certify", tmp_path / "none.npy")
+    assert "is not a record" in refuse(capsys, "certify", tmp_path)
+    assert "is not a record" in refuse(capsys, "report", tmp_path)
+    assert "brings its own" in refuse(capsys, "certify", record, "--rho", "0.9")
+    np.save(tmp_path / "nan.npy", np.full((9, 2), np.nan))
+    assert "NaN or Inf in 9 of 9" in refuse(capsys, "certify", tmp_path / "nan.npy")
+
+
+def test_a_run_made_from_python_says_how_to_certify_it(capsys, tmp_path, spiral):
+    ij.fit(
+        ij.encoders.MLP(2, 2, width=8, layers=2),
+        spiral,
+        ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4)),
+        steps=4,
+        batch=8,
+        record=tmp_path / "run",
+    )
+    assert "call certify(encoder, world)" in refuse(capsys, "certify", tmp_path / "run")
+
+
+def test_an_unfinished_record_is_not_certified(capsys, tmp_path, record):
+    unfinished = tmp_path / "run"
+    unfinished.mkdir()
+    (unfinished / "config.json").write_text((record / "config.json").read_text())
+    assert "is not finished" in refuse(capsys, "certify", unfinished)
+
+
+def test_a_collapsed_run_exits_1_and_keeps_its_record(capsys, tmp_path):
+    flags = [*SMALL, "--objective.weight", "0", "--world.mixing", "identity"]
+    code, out, _ = run(
+        capsys,
+        *("train", *flags, "--training.steps", "600", "--training.learning-rate", "0.02"),
+        *("--training.schedule", "constant", "--record", tmp_path / "run"),
+    )
+    assert code == 1
+    assert "The run collapsed: the embedding collapsed" in out
+    assert ij.Record.open(tmp_path / "run").result["status"] == "collapsed"
+
+
+def test_help_teaches_every_command():
+    for command in ("", "demo", "train", "certify", "report", "list"):
+        done = subprocess.run(
+            [sys.executable, "-m", "isojepa", *command.split(), "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "Traceback" not in done.stderr
+        assert len(done.stdout.splitlines()) > 5
+    assert (
+        "isojepa certify embeddings.npz --rho 0.95"
+        in subprocess.run(
+            [sys.executable, "-m", "isojepa", "certify", "--help"], capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+def test_importing_the_package_prints_nothing_and_touches_no_global_state():
+    code = (
+        "import torch, warnings; a = torch.random.get_rng_state(); t = torch.get_num_threads();"
+        "warnings.simplefilter('error'); import isojepa;"
+        "assert torch.equal(a, torch.random.get_rng_state()) and t == torch.get_num_threads();"
+        "import sys; assert 'numba' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == done.stderr == ""
+
+
+def test_the_version_is_printed(capsys):
+    assert run(capsys, "--version")[1].strip() == f"isojepa {ij.__version__}"
+
+
+def test_training_in_a_thread_works_without_signal_handlers(tmp_path, spiral):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def train():
+        encoder = ij.encoders.MLP(2, 2, width=8, layers=2)
+        return ij.fit(encoder, spiral, ij.objectives.LeJEPA(), steps=4, batch=8, eval_samples=64)
+
+    with ThreadPoolExecutor(1) as pool:
+        assert torch.isfinite(torch.tensor(pool.submit(train).result().r2))

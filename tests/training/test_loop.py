@@ -1,0 +1,272 @@
+"""The training loop: it learns, it resumes to the bit, it tells when it fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import isojepa as ij
+from isojepa.training import RunWarning
+from isojepa.training.loop import fit
+from isojepa.training.records import load_tensors
+
+SHORT = {"steps": 60, "batch": 64, "eval_every": 20, "eval_samples": 256, "checkpoint_seconds": 0.0}
+
+
+def parts(seed=0, weight=4e-3):
+    encoder = ij.encoders.MLP(2, 2, width=16, layers=3, seed=seed)
+    return encoder, ij.objectives.LeJEPA(weight, regularizer=ij.objectives.SIGReg(slices=8))
+
+
+def weights(encoder):
+    return torch.cat([p.detach().flatten() for p in encoder.parameters()])
+
+
+def test_training_raises_r2_far_above_the_untrained_encoders():
+    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), ij.worlds.Parabola())
+    encoder, objective = parts()
+    before = ij.certify(encoder, world, samples=4000).recovery.r2_h_to_z.estimate
+    run = fit(encoder, world, objective, steps=800, batch=256, learning_rate=1e-2, eval_every=100)
+    assert run.status == "done"
+    assert run.r2 > 0.97 > before + 0.1
+
+
+def test_a_run_depends_on_its_seed_alone_and_leaves_the_global_generator(spiral):
+    state = torch.random.get_rng_state()
+    ends = []
+    for seed in (3, 3, 4):
+        encoder, objective = parts()
+        torch.rand(7)  # the global stream moves between runs: it must not matter
+        fit(encoder, spiral, objective, seed=seed, **SHORT)
+        ends.append(weights(encoder))
+    assert torch.equal(ends[0], ends[1])
+    assert not torch.equal(ends[0], ends[2])
+    torch.random.set_rng_state(state)
+    encoder, objective = parts()
+    fit(encoder, spiral, objective, **SHORT)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+class StopAt(torch.nn.Module):
+    """An objective that raises at one call, as a crash would."""
+
+    def __init__(self, inner, call):
+        super().__init__()
+        self.inner, self.left = inner, call
+
+    def forward(self, views, generator=None, progress=1.0):
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("crash")
+        return self.inner(views, generator, progress)
+
+    def extra_repr(self):
+        return ""
+
+
+@pytest.mark.parametrize("stop", [1, 2, 20, 21, 39, 60])
+def test_a_run_that_crashes_at_any_step_ends_with_the_same_bits(spiral, tmp_path, stop):
+    config = {"note": "same for both"}
+    encoder, objective = parts()
+    whole = fit(encoder, spiral, objective, record=tmp_path / "whole", config=config, **SHORT)
+    again, objective = parts()
+    with pytest.raises(RuntimeError, match="crash"):
+        fit(again, spiral, StopAt(objective, stop), record=tmp_path / "cut", config=config, **SHORT)
+    fresh, objective = parts()
+    resumed = fit(fresh, spiral, objective, record=tmp_path / "cut", config=config, **SHORT)
+    assert torch.equal(weights(whole.encoder), weights(resumed.encoder))
+    assert whole.metrics == resumed.metrics
+    files = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    assert (tmp_path / "whole/encoder.safetensors").read_bytes() == (
+        tmp_path / "cut/encoder.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_the_step_and_saves_it(spiral, tmp_path, number):
+    config = {"note": "same for both"}
+
+    class Signalled(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner, self.calls = inner, 0
+
+        def forward(self, views, generator=None, progress=1.0):
+            self.calls += 1
+            if self.calls == 33:
+                os.kill(os.getpid(), number)
+            return self.inner(views, generator, progress)
+
+    options = {**SHORT, "checkpoint_seconds": 1e9}
+    encoder, objective = parts()
+    whole = fit(encoder, spiral, objective, **options)
+    before = signal.getsignal(number)
+    encoder, objective = parts()
+    with pytest.raises(KeyboardInterrupt):
+        fit(encoder, spiral, Signalled(objective), record=tmp_path / "run", config=config, **options)
+    assert signal.getsignal(number) is before
+    _, notes = load_tensors(tmp_path / "run/checkpoint/state.safetensors")
+    assert notes["step"] == "33"
+    fresh, objective = parts()
+    resumed = fit(fresh, spiral, objective, record=tmp_path / "run", config=config, **options)
+    assert torch.equal(weights(whole.encoder), weights(resumed.encoder))
+    assert whole.metrics == resumed.metrics
+
+
+TRAIN = [
+    *(sys.executable, "-m", "isojepa", "train", "--json"),
+    *("--encoder.width", "32", "--encoder.layers", "3", "--objective.slices", "8"),
+    *("--training.steps", "3000", "--training.batch", "128", "--training.eval-every", "25"),
+    *("--training.eval-samples", "256", "--training.checkpoint-seconds", "0.1"),
+]
+
+
+def test_sigkill_at_random_moments_does_not_change_a_bit(tmp_path):
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*TRAIN, "--record", tmp_path / "whole"], env=env, check=True, capture_output=True)
+    kills = 0
+    for wait in (0.05, 0.33, 0.21):
+        process = subprocess.Popen(
+            [*TRAIN, "--record", tmp_path / "cut"],
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        metrics = tmp_path / "cut/metrics.jsonl"
+        had = metrics.stat().st_size if metrics.exists() else 0
+        while process.poll() is None and (not metrics.exists() or metrics.stat().st_size <= had):
+            time.sleep(0.01)
+        time.sleep(wait)  # a checkpoint is due every 0.1 s: this lands before, in or after one
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 1, "the run ended before it could be killed: make it longer"
+    assert not (tmp_path / "cut/result.json").exists() or kills < 3
+    subprocess.run([*TRAIN, "--record", tmp_path / "cut"], env=env, check=True, capture_output=True)
+    for name in ("metrics.jsonl", "encoder.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    results = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("whole", "cut")]
+    assert results[0]["metrics"] == results[1]["metrics"]
+    assert not (tmp_path / "cut/checkpoint").exists()
+
+
+def test_a_finished_record_is_returned_without_training(spiral, tmp_path):
+    encoder, objective = parts()
+    first = fit(encoder, spiral, objective, record=tmp_path / "run", **SHORT)
+    fresh, objective = parts()
+    second = fit(fresh, spiral, StopAt(objective, 1).inner, record=tmp_path / "run", **SHORT)
+    assert torch.equal(weights(fresh), weights(encoder))
+    assert second.metrics == first.metrics
+    assert second.seconds == first.seconds
+
+
+class Poison(torch.nn.Module):
+    """An objective whose loss is NaN from one call on."""
+
+    def __init__(self, inner, call):
+        super().__init__()
+        self.inner, self.left = inner, call
+
+    def forward(self, views, generator=None, progress=1.0):
+        loss = self.inner(views, generator, progress)
+        self.left -= 1
+        factor = float("nan") if self.left <= 0 else 1.0
+        return type(loss)(loss.total * factor, loss.terms)
+
+
+def test_a_run_that_turns_nan_says_so_once_and_keeps_its_record(spiral, tmp_path):
+    encoder, objective = parts()
+    with pytest.warns(RunWarning, match=r"the loss became nan at step 30: try a lower learning_rate"):
+        run = fit(encoder, spiral, Poison(objective, 31), record=tmp_path / "run", **SHORT)
+    assert run.status == "diverged"
+    assert [row["step"] for row in run.metrics] == [20]
+    record = ij.Record.open(tmp_path / "run")
+    assert record.result["status"] == "diverged"
+    assert "step 30" in record.result["reason"]
+    assert torch.isfinite(weights(encoder)).all()
+
+
+def test_a_run_that_collapses_says_so_and_keeps_its_record(tmp_path):
+    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95))
+    encoder, objective = parts(weight=0.0)
+    with pytest.warns(RunWarning, match="the embedding collapsed: its smallest variance is"):
+        run = fit(
+            encoder,
+            world,
+            objective,
+            steps=400,
+            batch=64,
+            learning_rate=1e-2,
+            schedule="constant",
+            eval_every=100,
+            record=tmp_path / "run",
+        )
+    assert run.status == "collapsed"
+    assert ij.Record.open(tmp_path / "run").result["status"] == "collapsed"
+
+
+def test_the_learned_width_of_infonce_is_trained_with_the_encoder(spiral):
+    encoder, _ = parts()
+    objective = ij.objectives.InfoNCE(sigma=3.0, learned=True)
+    fit(encoder, spiral, objective, **SHORT)
+    assert abs(objective.log_sigma.item() - torch.tensor(3.0).log().item()) > 1e-3
+
+
+def test_metrics_hold_the_mean_of_the_loss_terms_since_the_last_evaluation(spiral):
+    encoder, objective = parts()
+    seen = []
+
+    class Spy(torch.nn.Module):
+        def forward(self, views, generator=None, progress=1.0):
+            loss = objective(views, generator, progress)
+            seen.append(loss.total.item())
+            return loss
+
+    run = fit(encoder, spiral, Spy(), **SHORT)
+    assert run.metrics[1]["loss"] == pytest.approx(sum(seen[20:40]) / 20, rel=1e-6)
+
+
+def test_the_objective_sees_progress_from_0_to_1(spiral):
+    encoder, objective = parts()
+    seen = []
+
+    class Spy(torch.nn.Module):
+        def forward(self, views, generator=None, progress=1.0):
+            seen.append(progress)
+            return objective(views, generator, progress)
+
+    fit(encoder, spiral, Spy(), **SHORT)
+    assert seen[0] == 0.0
+    assert seen[-1] == 1.0
+    assert seen == sorted(seen)
+
+
+def test_an_encoder_that_does_not_fit_the_world_is_told_before_training(spiral):
+    with pytest.raises(ValueError, match="encoder does not take the world's observations of shape"):
+        fit(ij.encoders.MLP(3, 2), spiral, ij.objectives.LeJEPA())
+    with pytest.raises(ValueError, match=r"encoder must map \(batch, ...\) to \(batch, dim\)"):
+        fit(torch.nn.Flatten(0), spiral, ij.objectives.LeJEPA())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps must be an integer of at least 1, got 0"),
+        ({"batch": 1}, "batch must be an integer of at least 2, got 1"),
+        ({"learning_rate": -1.0}, "learning_rate must be positive, got -1.0"),
+        ({"schedule": "cosin"}, "schedule must be one of .*did you mean"),
+        ({"clip": 0.0}, "clip must be positive or none"),
+        ({"warmup": 1.0}, r"warmup must lie in \[0, 1\)"),
+    ],
+)
+def test_bad_recipes_are_refused(spiral, options, message):
+    encoder, objective = parts()
+    with pytest.raises(ValueError, match=message):
+        fit(encoder, spiral, objective, **options)

@@ -1,0 +1,152 @@
+"""Records and checkpoints: whole or not there, and clear about what is wrong with them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import isojepa as ij
+from isojepa.training.loop import fit
+from isojepa.training.records import FORMAT, Record, load_tensors, record_id, save_tensors
+
+SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "checkpoint_seconds": 0.0}
+
+
+def start(spiral, path, **changes):
+    encoder = ij.encoders.MLP(2, 2, width=8, layers=2)
+    objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
+    return fit(encoder, spiral, objective, record=path, **{**SHORT, **changes})
+
+
+def interrupt_after_first_checkpoint(spiral, path, monkeypatch):
+    from isojepa.training import checkpoints
+
+    save = checkpoints.save
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", save_and_stop)
+        with pytest.raises(RuntimeError, match="power cut"):
+            start(spiral, path)
+
+
+def test_the_id_depends_on_the_values_and_not_on_the_order_of_keys():
+    assert record_id({"a": 1, "b": {"c": 2, "d": 3}}) == record_id({"b": {"d": 3, "c": 2}, "a": 1})
+    assert record_id({"a": 1}) != record_id({"a": 2})
+
+
+def test_a_record_of_another_config_is_refused_and_the_difference_named(spiral, tmp_path):
+    start(spiral, tmp_path / "run")
+    with pytest.raises(
+        ValueError, match=r"made with another config \(training.steps: 40 there, 50 asked for\)"
+    ):
+        start(spiral, tmp_path / "run", steps=50)
+    assert len(Record.open(tmp_path / "run").metrics) == 4
+
+
+def test_a_record_of_a_newer_version_is_refused(spiral, tmp_path):
+    start(spiral, tmp_path / "run")
+    path = tmp_path / "run/config.json"
+    header = json.loads(path.read_text())
+    path.write_text(json.dumps({**header, "format": FORMAT + 1, "isojepa": "9.0"}))
+    with pytest.raises(ValueError, match=r"has format 2, written by isojepa 9.0; .* upgrade isojepa"):
+        Record.open(tmp_path / "run")
+
+
+def test_a_truncated_checkpoint_is_told_and_nothing_else_is_lost(spiral, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    interrupt_after_first_checkpoint(spiral, path, monkeypatch)
+    state = path / "checkpoint/state.safetensors"
+    before = {file: file.read_bytes() for file in path.iterdir() if file.is_file()}
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"cannot go on from checkpoint .*truncated.*delete that file"):
+        start(spiral, path)
+    assert {file: file.read_bytes() for file in path.iterdir() if file.is_file()} == before
+    state.unlink()
+    assert start(spiral, path).status == "done"
+
+
+def test_a_checkpoint_of_another_model_is_told(spiral, tmp_path, monkeypatch):
+    interrupt_after_first_checkpoint(spiral, tmp_path / "run", monkeypatch)
+    encoder = ij.encoders.MLP(2, 2, width=9, layers=2)
+    config = Record.open(tmp_path / "run").config
+    with pytest.raises(ValueError, match=r"(?s)cannot go on from checkpoint .*size mismatch"):
+        fit(
+            encoder,
+            spiral,
+            ij.objectives.LeJEPA(),
+            record=tmp_path / "run",
+            config=config,
+            **SHORT,
+        )
+
+
+def test_a_torn_last_line_of_metrics_is_left_out(spiral, tmp_path):
+    start(spiral, tmp_path / "run")
+    record = Record.open(tmp_path / "run")
+    whole = record.metrics
+    with open(record.path / "metrics.jsonl", "a") as out:
+        out.write('{"step": 50, "lo')
+    assert record.metrics == whole
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\xff"])
+def test_a_damaged_config_is_told(tmp_path, content):
+    (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"config.json (is not a whole JSON file|must hold a JSON object)"):
+        Record(tmp_path)
+
+
+def test_a_folder_without_config_is_no_record(tmp_path):
+    with pytest.raises(ValueError, match=r"is not a record: it has no config.json"):
+        Record.open(tmp_path)
+
+
+def test_tensors_and_notes_survive_a_round_trip(tmp_path):
+    tensors = {"a": torch.randn(3, 2), "b": torch.tensor(2.5, dtype=torch.float64)}
+    save_tensors(tmp_path / "x.safetensors", tensors, {"step": "7"})
+    read, notes = load_tensors(tmp_path / "x.safetensors")
+    assert notes == {"step": "7"}
+    assert all(torch.equal(read[name], value) for name, value in tensors.items())
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+import torch
+from isojepa.training.records import save_tensors
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+save_tensors(path, {"a": torch.ones(10)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # files end here, as on a full disk
+try:
+    save_tensors(path, {"a": torch.ones(10_000)})
+except OSError as error:
+    print(error)
+else:
+    sys.exit("the write went through")
+"""
+
+
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_rubbish(tmp_path):
+    path = tmp_path / "x.safetensors"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"cannot write {path}" in done.stdout
+    assert "what was there before is intact" in done.stdout
+    assert os.listdir(tmp_path) == ["x.safetensors"]
+    assert torch.equal(load_tensors(path)[0]["a"], torch.ones(10))
+
+
+def test_no_pickle_is_loaded(spiral, tmp_path):
+    start(spiral, tmp_path / "run")
+    kinds = {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert kinds == {".json", ".jsonl", ".safetensors"}
