@@ -1,0 +1,146 @@
+"""What the picture and the page both show: the same points as latents, as observations and as embeddings.
+
+A panel is a square with two coordinates. Data of more dimensions show their first two; data of one
+dimension are spread upwards in the order of the samples. The embedding also comes turned onto the latents
+by the best rotation h -> (h - c) Q + o (orthogonal Procrustes) where the two have one dimension in common.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from isojepa.linear import LinearMap, procrustes
+from isojepa.report.colors import polar_colors
+
+_MARGIN = 1.06  # empty border around the points
+
+Points = np.ndarray | torch.Tensor
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One square of points.
+
+    Attributes:
+        name: what is shown, e.g. "latents".
+        symbol: z, x or h.
+        dim: of the data; more than two are not all shown.
+        caption: what a reader must know to read it; may be empty.
+        points: (n, 2).
+        centre: (2,) middle of the square.
+        half: half its side.
+    """
+
+    name: str
+    symbol: str
+    dim: int
+    caption: str
+    points: np.ndarray
+    centre: np.ndarray
+    half: float
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Every panel there is data for; the embedding's is the last.
+
+    Attributes:
+        panels: in the order latents, observations, embedding.
+        colors: (n, 3), by the latents' angle and radius, or the embedding's own without latents.
+        turned: (n, 2) the embedding turned onto the latents; None where no rotation relates them.
+        rotation: the map that turned it.
+        prefer_turned: whether the turned embedding is the one to show first.
+        left_out: how many samples were dropped for holding NaN or Inf.
+    """
+
+    panels: tuple[Panel, ...]
+    colors: np.ndarray
+    turned: np.ndarray | None
+    rotation: LinearMap | None
+    prefer_turned: bool
+    left_out: int
+
+
+def arrange(latents: Points | None, observations: Points | None, embeddings: Points, *, limit: int) -> Panels:
+    """Choose the points and lay them out.
+
+    Args:
+        latents: (n, d), or None when they are not known.
+        observations: (n, ...), flattened to (n, features); or None.
+        embeddings: (n, m).
+        limit: most points to show; beyond it they are taken at even distances.
+
+    Raises:
+        ValueError: the three differ in length.
+    """
+    z = None if latents is None else _rows(latents)
+    x = None if observations is None else _rows(observations)
+    h = _rows(embeddings)
+    named = (("latents", "z", z), ("observations", "x", x), ("embedding", "h", h))
+    given = [(name, symbol, rows) for name, symbol, rows in named if rows is not None]
+    for name, _, rows in given:
+        if len(rows) != len(h):
+            raise ValueError(f"embeddings and {name} must have equal lengths, got {len(h)} and {len(rows)}")
+    usable = np.flatnonzero(np.logical_and.reduce([np.isfinite(rows).all(1) for *_, rows in given]))
+    rotation = None
+    if z is not None and z.shape[1] == h.shape[1] and len(usable) > 1:
+        rotation = procrustes(h[usable], z[usable])
+    count = min(limit, len(usable))
+    kept = usable[np.linspace(0, len(usable) - 1, count).round().astype(int)] if count else usable
+    colors = polar_colors(h[kept] if z is None else z[kept])
+    panels = [_panel(name, symbol, rows[kept]) for name, symbol, rows in given]
+    turned = None
+    if rotation is not None:
+        turned = _spread(rotation(h[kept]))
+        panels = _with_one_scale(panels, turned)
+    return Panels(
+        panels=tuple(panels),
+        colors=colors,
+        turned=turned,
+        rotation=rotation,
+        prefer_turned=rotation is not None and h.shape[1] > 2,
+        left_out=len(h) - len(usable),
+    )
+
+
+def _rows(values: Points) -> np.ndarray:
+    """(n, features) in float64."""
+    array = torch.as_tensor(values).detach().to("cpu", torch.float64).numpy()
+    return array.reshape(len(array), -1)
+
+
+def _panel(name: str, symbol: str, rows: np.ndarray) -> Panel:
+    dim = rows.shape[1]
+    caption = ""
+    if dim > 2:
+        caption = f"first 2 of {dim} coordinates"
+    elif dim == 1:
+        caption = "one coordinate, across; samples in order, upwards"
+    points = _spread(rows)
+    centre, half = _square(points)
+    return Panel(name, symbol, dim, caption, points, centre, half)
+
+
+def _spread(rows: np.ndarray) -> np.ndarray:
+    """The first two coordinates; a single one is spread upwards by the index, as far as it reaches across."""
+    if rows.shape[1] > 1:
+        return rows[:, :2]
+    reach = float(np.ptp(rows)) / 2 if len(rows) else 0.0
+    return np.column_stack((rows[:, 0], np.linspace(-reach, reach, len(rows))))
+
+
+def _square(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Centre and half side of the square around points."""
+    if not len(points):
+        return np.zeros(2), 1.0
+    low, high = points.min(0), points.max(0)
+    half = float((high - low).max()) / 2 * _MARGIN
+    return (low + high) / 2, half if half > 0 else 1.0
+
+
+def _with_one_scale(panels: list[Panel], turned: np.ndarray) -> list[Panel]:
+    """Give the latents and the embedding, turned or not, one square, so that they can be compared."""
+    shared = [panel for panel in panels if panel.symbol != "x"]
+    centre, half = _square(np.concatenate([turned, *(panel.points for panel in shared)]))
+    return [panel if panel.symbol == "x" else replace(panel, centre=centre, half=half) for panel in panels]
