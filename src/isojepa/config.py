@@ -38,7 +38,7 @@ class WorldConfig:
     mixing: str = "spiral"
     """How latents become observations; `isojepa list mixings`."""
     mixing_layers: int | None = None
-    """Layers of a coupling."""
+    """Layers of a coupling or lift."""
     mixing_hidden: int | None = None
     """Width of the random networks of affine-coupling and lift."""
     mixing_seed: int | None = None
@@ -69,12 +69,10 @@ class ObjectiveConfig:
     """Objective; `isojepa list objectives`."""
     weight: float | None = None
     """Lambda, the share of the regularizer, in [0, 1]."""
-    weight_start: float | None = None
-    """Lambda of lejepa and whitening at the first step, growing to weight; none for a constant one."""
     alignment: str | None = None
     """Alignment of lejepa and whitening: centre or pairwise."""
     slices: int | None = None
-    """Random directions of lejepa, random subspaces of sliced-infonce."""
+    """Random directions of lejepa (by default 8 per dimension, 16 to 1024), subspaces of sliced-infonce."""
     knots: int | None = None
     """Quadrature points of lejepa's statistic."""
     t_max: float | None = None

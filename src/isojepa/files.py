@@ -4,6 +4,7 @@ Everything is written under a temporary name in the same folder and then renamed
 half a file and a full disk or a killed process leaves the old one untouched.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -34,7 +35,8 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             error.errno, f"cannot write {path}: {reason}; what was there before is intact"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # e.g. its folder is a file: the error above says so
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -67,6 +69,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
+    if hasattr(value, "item"):  # a number of numpy or torch
+        value = value.item()
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
     return value

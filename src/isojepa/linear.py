@@ -66,7 +66,10 @@ def halves(n: int) -> tuple[slice, slice]:
 
 def errors(y: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared residuals and squared deviations from the mean, each (n, out)."""
-    return (y - predicted) ** 2, (y - y.mean(0)) ** 2
+    deviation = y - y.mean(0)
+    # the mean of equal numbers need not round back to them: what is left of a constant is no spread
+    deviation[:, np.abs(deviation).max(0) <= 1e-12 * np.abs(y).max(0)] = 0.0
+    return (y - predicted) ** 2, deviation**2
 
 
 def r2_of(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:

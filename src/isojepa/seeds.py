@@ -7,6 +7,8 @@ torch, numpy and Python are never read or seeded.
 """
 
 import hashlib
+import json
+import operator
 
 import torch
 
@@ -23,7 +25,7 @@ def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu")
         >>> torch.randn(2, generator=generator(0, "data", 5)).shape
         torch.Size([2])
     """
-    text = "/".join(str(part) for part in (int(seed), *stream))
+    text = json.dumps([operator.index(seed), *map(str, stream)])
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     source = torch.Generator(device=device)
     source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer

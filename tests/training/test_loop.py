@@ -11,11 +11,18 @@ import pytest
 import torch
 
 import isojepa as ij
-from isojepa.training import RunWarning
+from isojepa.training import Recipe, RunWarning
 from isojepa.training.loop import fit
 from isojepa.training.records import load_tensors
 
-SHORT = {"steps": 60, "batch": 64, "eval_every": 20, "eval_samples": 256, "checkpoint_seconds": 0.0}
+SHORT = {
+    "steps": 60,
+    "batch": 64,
+    "eval_every": 20,
+    "eval_samples": 256,
+    "batch_start": None,
+    "checkpoint_seconds": 0.0,
+}
 
 
 def parts(seed=0, weight=4e-3):
@@ -59,11 +66,11 @@ class StopAt(torch.nn.Module):
         super().__init__()
         self.inner, self.left = inner, call
 
-    def forward(self, views, generator=None, progress=1.0):
+    def forward(self, views, generator=None):
         self.left -= 1
         if self.left == 0:
             raise RuntimeError("crash")
-        return self.inner(views, generator, progress)
+        return self.inner(views, generator)
 
     def extra_repr(self):
         return ""
@@ -97,11 +104,11 @@ def test_a_signal_waits_for_the_end_of_the_step_and_saves_it(spiral, tmp_path, n
             super().__init__()
             self.inner, self.calls = inner, 0
 
-        def forward(self, views, generator=None, progress=1.0):
+        def forward(self, views, generator=None):
             self.calls += 1
             if self.calls == 33:
                 os.kill(os.getpid(), number)
-            return self.inner(views, generator, progress)
+            return self.inner(views, generator)
 
     options = {**SHORT, "checkpoint_seconds": 1e9}
     encoder, objective = parts()
@@ -174,8 +181,8 @@ class Poison(torch.nn.Module):
         super().__init__()
         self.inner, self.left = inner, call
 
-    def forward(self, views, generator=None, progress=1.0):
-        loss = self.inner(views, generator, progress)
+    def forward(self, views, generator=None):
+        loss = self.inner(views, generator)
         self.left -= 1
         factor = float("nan") if self.left <= 0 else 1.0
         return type(loss)(loss.total * factor, loss.terms)
@@ -224,8 +231,8 @@ def test_metrics_hold_the_mean_of_the_loss_terms_since_the_last_evaluation(spira
     seen = []
 
     class Spy(torch.nn.Module):
-        def forward(self, views, generator=None, progress=1.0):
-            loss = objective(views, generator, progress)
+        def forward(self, views, generator=None):
+            loss = objective(views, generator)
             seen.append(loss.total.item())
             return loss
 
@@ -233,19 +240,11 @@ def test_metrics_hold_the_mean_of_the_loss_terms_since_the_last_evaluation(spira
     assert run.metrics[1]["loss"] == pytest.approx(sum(seen[20:40]) / 20, rel=1e-6)
 
 
-def test_the_objective_sees_progress_from_0_to_1(spiral):
-    encoder, objective = parts()
-    seen = []
-
-    class Spy(torch.nn.Module):
-        def forward(self, views, generator=None, progress=1.0):
-            seen.append(progress)
-            return objective(views, generator, progress)
-
-    fit(encoder, spiral, Spy(), **SHORT)
-    assert seen[0] == 0.0
-    assert seen[-1] == 1.0
-    assert seen == sorted(seen)
+def test_the_batch_grows_geometrically_from_start_to_end():
+    recipe = Recipe(steps=5, batch=2048, batch_start=128)
+    assert [recipe.batch_at(step) for step in range(5)] == [128, 256, 512, 1024, 2048]
+    assert Recipe(steps=5, batch=64, batch_start=None).batch_at(3) == 64
+    assert Recipe(steps=1, batch=64, batch_start=8).batch_at(0) == 8
 
 
 def test_an_encoder_that_does_not_fit_the_world_is_told_before_training(spiral):

@@ -3,6 +3,9 @@
 One layer maps halves a, b to b, a - tanh(W b + c). A mixing `AdditiveCoupling` with matrices W_1..W_L is
 undone exactly by L such layers with weights W_L..W_1 and biases 0, so whatever this encoder fails to
 recover is the objective's or the optimiser's fault and not for want of expressivity.
+
+It starts close to the identity (weights a hundredth of the usual size): from larger random weights, training
+in a few dimensions often ends in a local minimum.
 """
 
 import torch
@@ -29,6 +32,9 @@ class Coupling(nn.Module):
             raise ValueError(f"layers must be a positive integer, got {layers}")
         source = generator(seed, "init")
         self.shifts = nn.ModuleList(linear(half, half, source) for _ in range(layers))
+        with torch.no_grad():
+            for parameter in self.shifts.parameters():
+                parameter.mul_(0.01)
         self.in_dim = self.out_dim = int(dim)
 
     def forward(self, x: Tensor) -> Tensor:

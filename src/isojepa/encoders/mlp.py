@@ -24,7 +24,7 @@ class MLP(nn.Module):
         torch.Size([5, 2])
     """
 
-    def __init__(self, in_dim: int, out_dim: int, width: int = 256, layers: int = 4, seed: int = 0) -> None:
+    def __init__(self, in_dim: int, out_dim: int, width: int = 64, layers: int = 6, seed: int = 0) -> None:
         super().__init__()
         for name, value in {"in_dim": in_dim, "out_dim": out_dim, "width": width, "layers": layers}.items():
             if int(value) != value or value < 1:

@@ -94,7 +94,8 @@ class _SlicedEppsPulley(torch.autograd.Function):
     def forward(ctx, x, directions, grid, unbiased):  # type: ignore[no-untyped-def]
         compiled = x.device.type == "cpu" and x.dtype != torch.float64
         sweep = _compiled_sweeps if compiled else _tensor_sweeps
-        value, gradient = sweep(x.detach(), directions, grid, unbiased, ctx.needs_input_grad[0])
+        with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
+            value, gradient = sweep(x.detach(), directions, grid, unbiased, ctx.needs_input_grad[0])
         if gradient is not None:
             ctx.save_for_backward(gradient.to(x.dtype))
         return value.to(x.dtype) if x.dtype == torch.float64 else value.float()
@@ -113,12 +114,14 @@ def _statistic(
     phi = torch.as_tensor(grid.values).to(cos_mean)
     weights = torch.as_tensor(grid.weights).to(cos_mean)
     t = torch.as_tensor(grid.t).to(cos_mean)
-    inflate, offset = (n / (n - 1), 1 / (n - 1)) if unbiased else (1.0, 0.0)
-    power = inflate * (cos_mean.square() + sin_mean.square()) - offset
-    value = n * ((power - 2 * phi * cos_mean + phi.square()) @ weights)
+    off = cos_mean - phi  # |phi_n - phi|^2 = off^2 + sin_mean^2, with no digits lost to cancellation
+    error = off.square() + sin_mean.square()
+    more = 1 / (n - 1) if unbiased else 0.0
+    error = error - more * (1 - cos_mean.square() - sin_mean.square())
+    value = n * (error @ weights)
     # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n above
-    re = 2 * weights * t * inflate * sin_mean
-    im = 2 * weights * t * (inflate * cos_mean - phi)
+    re = 2 * weights * t * (1 + more) * sin_mean
+    im = 2 * weights * t * (off + more * cos_mean)
     return value, re, im
 
 

@@ -57,7 +57,7 @@ class InfoNCE(nn.Module):
         else:
             self.register_buffer("log_sigma", log_sigma, persistent=False)
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         sigma = self.log_sigma.exp()
         alignment, regularizer = contrast(check_views(views) / sigma)
@@ -79,6 +79,8 @@ class AnInfoNCE(nn.Module):
         super().__init__()
         if not 0 < sigma < math.inf:
             raise ValueError(f"sigma must be positive and finite, got {sigma}")
+        if int(dim) != dim or dim < 1:
+            raise ValueError(f"dim must be a positive integer, got {dim}")
         self.weight = check_weight(weight)
         self.log_sigma = nn.Parameter(torch.full((dim,), math.log(sigma)))
 
@@ -87,7 +89,7 @@ class AnInfoNCE(nn.Module):
         """(dim,) the learned precisions 1 / sigma^2."""
         return torch.exp(-2 * self.log_sigma.detach())
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         check_views(views)
         if views.shape[-1] != len(self.log_sigma):
@@ -115,7 +117,7 @@ class SlicedInfoNCE(nn.Module):
         self.k, self.slices, self.sigma = k, slices, sigma
         self.weight = check_weight(weight)
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
         check_views(views)
         dim = views.shape[-1]
@@ -136,12 +138,14 @@ def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
         views: (view, ..., batch, dim).
     """
     count, n = views.shape[0], views.shape[-2]
+    # distances do not see a common shift, and products of centred views keep their digits
+    views = views - views.detach().mean((0, -2), keepdim=True)
     half_norms = views.square().sum(-1) / 2
     alignments, regularizers = [], []
     for v in range(count):
         for w in range(v + 1, count):
             similarity = views[v] @ views[w].mT - half_norms[v].unsqueeze(-1) - half_norms[w].unsqueeze(-2)
-            alignments.append(-similarity.diagonal(dim1=-2, dim2=-1).mean())
+            alignments.append((views[v] - views[w]).square().sum(-1).mean() / 2)
             forth, back = (torch.logsumexp(similarity, axis).mean() for axis in (-1, -2))
             regularizers.append((forth + back) / 2 - math.log(n))
     return torch.stack(alignments).mean(), torch.stack(regularizers).mean()

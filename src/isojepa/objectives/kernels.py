@@ -42,6 +42,8 @@ def _unit_phase(p, base, cos_out, sin_out):
         r = x - quarter * float32(_TURN_A)
         r = r - quarter * float32(_TURN_B)
         r = r - quarter * float32(_TURN_C)
+        # beyond about 1e6 turns float32 knows no phase: any will do, but it must lie on the circle
+        r = r if abs(r) <= float32(0.8) else r * float32(0.0)
         u = r * r
         # Taylor polynomials: on |r| <= pi/4 the first omitted terms are below 3e-9.
         s = float32(2.7557319e-6)

@@ -30,13 +30,10 @@ class Regularizer(Protocol):
 class Objective(Protocol):
     """What is minimised.
 
-    Called with views (view, batch, dim); a generator for whatever it draws; and the share of the training
-    that is done, in [0, 1], for whatever it schedules.
+    Called with views (view, batch, dim) and a generator for whatever it draws.
     """
 
-    def __call__(
-        self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0
-    ) -> Loss: ...
+    def __call__(self, views: Tensor, generator: torch.Generator | None = None) -> Loss: ...
 
 
 def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tensor) -> Loss:

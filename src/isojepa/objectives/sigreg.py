@@ -19,7 +19,7 @@ class SIGReg(nn.Module):
     views. For n samples of N(0, I) itself its expectation is about 1.06, or 0 with `unbiased`.
 
     Args:
-        slices: number of random directions per call.
+        slices: number of random directions per call; by default 8 per dimension, 16 to 1024.
         knots: points of the quadrature on [-t_max, t_max].
         t_max: end of the quadrature.
         pooled: test all views as one sample; otherwise each view on its own, as published.
@@ -34,7 +34,7 @@ class SIGReg(nn.Module):
 
     def __init__(
         self,
-        slices: int = 256,
+        slices: int | None = None,
         knots: int = 17,
         t_max: float = 5.0,
         pooled: bool = False,
@@ -42,9 +42,9 @@ class SIGReg(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        if int(slices) != slices or slices < 1:
+        if slices is not None and (int(slices) != slices or slices < 1):
             raise ValueError(f"slices must be a positive integer, got {slices}")
-        self.slices = int(slices)
+        self.slices = slices
         self.knots = knots
         self.t_max = t_max
         self.pooled = pooled
@@ -74,7 +74,8 @@ class SIGReg(nn.Module):
         if generator is None:
             generator = make_generator(self.seed, "slices", self._calls)
             self._calls += 1
-        return draw_directions(dim, self.slices, generator)
+        slices = self.slices if self.slices is not None else min(1024, max(16, 8 * dim))
+        return draw_directions(dim, slices, generator)
 
     def extra_repr(self) -> str:
         return (

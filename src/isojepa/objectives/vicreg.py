@@ -4,9 +4,9 @@
     covariance   sum of squared off-diagonal entries of Cov / dim, averaged over views
     invariance   mean squared distance of views, divided by dim in this package's alignment
 
-Published: 25 variance + 1 covariance + 25 invariance. Here the regularizer is variance + c * covariance and
-`weight` balances it against invariance as everywhere in the package: weight 0.5 and c = 1/25 are the
-published ratios.
+The released code minimises 25 invariance + 25 variance + 1 covariance, its covariance summed over the two
+views. Here the regularizer is variance + c * covariance and `weight` balances it against invariance as
+everywhere in the package: weight 0.5 and c = 2/25 are the released ratios.
 """
 
 import torch
@@ -30,23 +30,25 @@ class VICReg(nn.Module):
         ['alignment', 'covariance', 'regularizer', 'variance']
     """
 
-    def __init__(self, weight: float = 0.5, covariance_weight: float = 1 / 25, eps: float = 1e-4) -> None:
+    def __init__(self, weight: float = 0.5, covariance_weight: float = 2 / 25, eps: float = 1e-4) -> None:
         super().__init__()
         self.weight = check_weight(weight)
         if not covariance_weight >= 0:
             raise ValueError(f"covariance_weight must not be negative, got {covariance_weight}")
+        if not eps > 0:
+            raise ValueError(f"eps must be positive, got {eps}")
         self.covariance_weight = covariance_weight
         self.eps = eps
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None, progress: float = 1.0) -> Loss:
+    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         check_views(views)
         dim = views.shape[-1]
         matrix, _ = covariance_and_mean(views)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         variance = torch.relu(1 - torch.sqrt(diagonal + self.eps)).mean()
-        off_diagonal = matrix.square().sum((-2, -1)) - diagonal.square().sum(-1)
-        covariance = off_diagonal.mean() / dim
+        off_diagonal = matrix - torch.diag_embed(diagonal)
+        covariance = off_diagonal.square().sum((-2, -1)).mean() / dim
         invariance = pairwise(views) / dim
         regularizer = variance + self.covariance_weight * covariance
         return combine(self.weight, invariance, regularizer, variance=variance, covariance=covariance)

@@ -70,10 +70,10 @@ class Learner(nn.Module):
         self.encoder = encoder
         self.objective = objective
 
-    def forward(self, x: Tensor, views: int, slices: torch.Generator, progress: float) -> dict[str, Tensor]:
+    def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
         """The loss of stacked views (view * batch, ...) and its terms, by name."""
         h = self.encoder(x)
-        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices, progress)
+        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
         return {"loss": loss.total, **loss.terms}
 
 
@@ -84,6 +84,7 @@ def fit(
     *,
     steps: int = DEFAULT.steps,
     batch: int = DEFAULT.batch,
+    batch_start: int | None = DEFAULT.batch_start,
     learning_rate: float = DEFAULT.learning_rate,
     schedule: str = DEFAULT.schedule,
     warmup: float = DEFAULT.warmup,
@@ -109,7 +110,7 @@ def fit(
         encoder: maps observations to embeddings; trained in place.
         world: where pairs come from.
         objective: what is minimised, see `isojepa.objectives.Objective`.
-        steps, batch, learning_rate, schedule, warmup, weight_decay, beta2, clip, eval_every,
+        steps, batch, batch_start, learning_rate, schedule, warmup, weight_decay, beta2, clip, eval_every,
             eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
         seed: draws the data, the slices and the held-out set.
         record: folder of the run; none keeps everything in memory.
@@ -126,6 +127,7 @@ def fit(
     recipe = Recipe(
         steps=steps,
         batch=batch,
+        batch_start=batch_start,
         learning_rate=learning_rate,
         schedule=schedule,
         warmup=warmup,
@@ -224,10 +226,9 @@ class _Training:
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.learning_rate * factor
-        pairs = self.world.sample(recipe.batch, generator(self.seed, "data", state.step))
+        pairs = self.world.sample(recipe.batch_at(state.step), generator(self.seed, "data", state.step))
         x = torch.cat((pairs.x, pairs.x_next)).to(self.fabric.device)
-        done = state.step / max(1, recipe.steps - 1)
-        terms = self.model(x, 2, generator(self.seed, "slices", state.step), done)
+        terms = self.model(x, 2, generator(self.seed, "slices", state.step))
         value = terms["loss"].item()
         if not math.isfinite(value):
             return f"the loss became {value} at step {state.step}: try a lower learning_rate"

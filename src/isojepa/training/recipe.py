@@ -10,30 +10,39 @@ from isojepa.training.schedules import SCHEDULES
 class Recipe:
     """How an encoder is trained."""
 
-    steps: int = 4000
+    steps: int = 2000
     """Number of optimiser steps."""
-    batch: int = 256
-    """Pairs per step, fresh at each."""
-    learning_rate: float = 3e-3
+    batch: int = 2048
+    """Pairs per step, fresh at each; at the last step if it grows."""
+    batch_start: int | None = 256
+    """Pairs at the first step: the batch grows from it geometrically, or shrinks; none for a constant one."""
+    learning_rate: float = 2e-2
     """Peak learning rate of AdamW."""
-    schedule: str = "constant-cosine"
+    schedule: str = "warmup-cosine"
     """Learning-rate schedule: constant-cosine, warmup-cosine or constant."""
-    warmup: float = 0.05
+    warmup: float = 0.025
     """Share of the steps that warmup-cosine spends rising."""
     weight_decay: float = 0.0
     """AdamW's weight decay."""
-    beta2: float = 0.999
+    beta2: float = 0.95
     """AdamW's decay of the squared-gradient average."""
     clip: float | None = 1.0
     """Largest gradient norm; none for no clipping."""
     eval_every: int = 200
     """Steps between held-out evaluations."""
-    eval_samples: int = 4096
+    eval_samples: int = 10_000
     """Held-out pairs of an evaluation."""
     checkpoint_seconds: float = 10.0
     """Time between two checkpoints."""
     accelerator: str = "auto"
     """Device, as lightning-fabric names it: auto, cpu, gpu, mps, ..."""
+
+    def batch_at(self, step: int) -> int:
+        """Pairs of one step."""
+        if self.batch_start is None:
+            return self.batch
+        done = step / max(1, self.steps - 1)
+        return round(self.batch_start * (self.batch / self.batch_start) ** done)
 
     def checked(self) -> "Recipe":
         """Return the recipe, or say what is wrong with it.
@@ -47,6 +56,10 @@ class Recipe:
             value = getattr(self, name)
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
+        if self.batch_start is not None and (
+            int(self.batch_start) != self.batch_start or self.batch_start < 2
+        ):
+            raise ValueError(f"batch_start must be none or an integer of at least 2, got {self.batch_start}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         for name in ("warmup", "beta2"):

@@ -36,8 +36,8 @@ class Normal:
 class GeneralizedNormal:
     """The generalised normal law of shape alpha, scaled to variance 1.
 
-    If G is Gamma(1/alpha) then G^(1/alpha) has the density exp(-|x|^alpha) on the half line, and variance
-    Gamma(3/alpha) / Gamma(1/alpha).
+    The density exp(-|x|^alpha) is a mixture of uniform laws: x = U G^(1/alpha) with U uniform on [-1, 1] and
+    G of law Gamma(1 + 1/alpha). Its variance is Gamma(3/alpha) / Gamma(1/alpha), in gamma functions.
     """
 
     alpha: float = 2.0
@@ -48,11 +48,11 @@ class GeneralizedNormal:
 
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Draw independent float32 values."""
-        shape_parameter = torch.full(shape, 1 / self.alpha, dtype=torch.float64)
+        shape_parameter = torch.full(shape, 1 + 1 / self.alpha, dtype=torch.float64)
         gamma = torch._standard_gamma(shape_parameter, generator=generator)
-        sign = torch.randint(0, 2, shape, generator=generator) * 2 - 1
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1
         deviation = math.exp(0.5 * (math.lgamma(3 / self.alpha) - math.lgamma(1 / self.alpha)))
-        return (sign * gamma ** (1 / self.alpha) / deviation).float()
+        return (uniform * gamma ** (1 / self.alpha) / deviation).float()
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class StudentT:
     df: float = 5.0
 
     def __post_init__(self) -> None:
-        if not self.df > 2:
-            raise ValueError(f"df must be above 2 for a finite variance, got {self.df}")
+        if not 2 < self.df < math.inf:
+            raise ValueError(f"df must be above 2 for a finite variance, and finite, got {self.df}")
 
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Draw independent float32 values."""

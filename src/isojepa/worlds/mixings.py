@@ -105,8 +105,9 @@ class AdditiveCoupling:
 
     def __post_init__(self) -> None:
         half = check_even(self.dim)
+        _check_positive(layers=self.layers)
         weights = tuple(
-            2 * orthogonal(half, generator(self.seed, "additive-coupling", layer))
+            2 * _published_orthogonal(half, generator(self.seed, "additive-coupling", layer))
             for layer in range(self.layers)
         )
         object.__setattr__(self, "weights", weights)
@@ -144,6 +145,7 @@ class AffineCoupling:
 
     def __post_init__(self) -> None:
         half = check_even(self.dim)
+        _check_positive(layers=self.layers, hidden=self.hidden)
         networks = tuple(
             _shallow(half, self.hidden, half, generator(self.seed, "affine-coupling", layer, part))
             for layer in range(self.layers)
@@ -171,44 +173,62 @@ class AffineCoupling:
 
 @dataclass(frozen=True)
 class Lift:
-    """An injective random network from dim into more dimensions: x = P (z, f(z)), P orthogonal.
+    """An injective random network from dim into more dimensions: x = P (u(z), f(z)).
 
-    The first block carries z itself, the second a random nonlinear function of it, and P mixes the two, so
-    no observed coordinate shows a latent and yet z can be read back.
+    u is an invertible network, `layers` rotations each followed by arsinh(gain y) on every coordinate; f is
+    a random shallow network that fills the other dimensions; the rotation P mixes the two. No observed
+    coordinate shows a latent, no linear map reads one off, and yet z can be computed back.
 
     Args:
         dim: number of latent coordinates.
         out_dim: number of observed coordinates, more than `dim`.
-        hidden: width of the network f.
-        gain: size of f against z; larger is more nonlinear.
-        seed: draws f and P.
+        layers: number of layers of u.
+        gain: how nonlinear each layer is.
+        hidden: width of f.
+        seed: draws all of it.
     """
 
     dim: int
     out_dim: int
+    layers: int = 2
+    gain: float = 3.0
     hidden: int = 32
-    gain: float = 1.0
     seed: int = 0
-    parts: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
+    rotations: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
+    network: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _check_positive(dim=self.dim, layers=self.layers, hidden=self.hidden)
         if self.out_dim <= self.dim:
             raise ValueError(f"out_dim must be above dim = {self.dim}, got {self.out_dim}")
-        network = _shallow(
-            self.dim, self.hidden, self.out_dim - self.dim, generator(self.seed, "lift", "network")
+        if not 0 < self.gain < math.inf:
+            raise ValueError(f"gain must be positive and finite, got {self.gain}")
+        sizes = [self.dim] * self.layers + [self.out_dim]
+        rotations = tuple(
+            orthogonal(size, generator(self.seed, "lift", "rotation", index))
+            for index, size in enumerate(sizes)
         )
-        rotation = orthogonal(self.out_dim, generator(self.seed, "lift", "rotation"))
-        object.__setattr__(self, "parts", (*network, rotation))
+        fill = self.out_dim - self.dim
+        network = _shallow(self.dim, self.hidden, fill, generator(self.seed, "lift", "network"))
+        object.__setattr__(self, "rotations", rotations)
+        object.__setattr__(self, "network", network)
 
     def __call__(self, z: Tensor) -> Tensor:
         _check_last(z, self.dim)
-        *network, rotation = self.parts
-        return torch.cat((z, self.gain * _apply(tuple(network), z)), -1) @ rotation.to(z).T
+        *inner, outer = (rotation.to(z) for rotation in self.rotations)
+        u = z
+        for rotation in inner:
+            u = torch.asinh(self.gain * (u @ rotation.T))
+        return torch.cat((u, _apply(self.network, z)), -1) @ outer.T
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return z for an x on the image of the lift."""
         _check_last(x, self.out_dim)
-        return (x @ self.parts[-1].to(x))[..., : self.dim]
+        *inner, outer = (rotation.to(x) for rotation in self.rotations)
+        u = (x @ outer)[..., : self.dim]
+        for rotation in reversed(inner):
+            u = (torch.sinh(u) / self.gain) @ rotation
+        return u
 
 
 MIXINGS = {
@@ -227,6 +247,21 @@ def orthogonal(dim: int, source: torch.Generator) -> Tensor:
     q, r = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))
     # QR alone is not uniform: it fixes signs; dividing by the signs of R's diagonal undoes that
     return (q * torch.sign(torch.diagonal(r))).float()
+
+
+def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
+    """Q of a Gaussian matrix's QR decomposition, signs as they come.
+
+    Not uniform, unlike `orthogonal`, but what the published mixing has: in its two-dimensional case, where
+    the matrix is a single sign, the sign is always the same (R^2 from x to z of 0.781 for every seed).
+    """
+    return torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))[0].float()
+
+
+def _check_positive(**values: int) -> None:
+    for name, value in values.items():
+        if int(value) != value or value < 1:
+            raise ValueError(f"{name} must be a positive integer, got {value}")
 
 
 def check_even(dim: int) -> int:

@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from isojepa.worlds.laws import Law, Normal
+from isojepa.worlds.laws import GeneralizedNormal, Law, Normal
 
 
 class Process(Protocol):
@@ -61,7 +61,7 @@ class OrnsteinUhlenbeck:
     lag: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_dim(self.dim)
+        object.__setattr__(self, "dim", _check_dim(self.dim))
         object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
         if not 0 < self.lag < math.inf:
             raise ValueError(f"lag must be positive and finite, got {self.lag}")
@@ -110,7 +110,7 @@ class NoisyCopies:
     law: Law = field(default_factory=Normal)
 
     def __post_init__(self) -> None:
-        _check_dim(self.dim)
+        object.__setattr__(self, "dim", _check_dim(self.dim))
         object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
 
     @property
@@ -121,13 +121,13 @@ class NoisyCopies:
 
     @property
     def gaussian(self) -> bool:
-        return isinstance(self.law, Normal)
+        return self.law in (Normal(), GeneralizedNormal(2.0))
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
         shape = (_check_count(n), self.dim)
-        rho = torch.tensor(self.rho, dtype=torch.float32)
-        noise = torch.sqrt(1 - rho**2)
+        exact = torch.tensor(self.rho, dtype=torch.float64)
+        rho, noise = exact.float(), torch.sqrt(1 - exact**2).float()
         centre = self.law.sample(shape, generator)
         z = rho * centre + noise * self.law.sample(shape, generator)
         return z, rho * centre + noise * self.law.sample(shape, generator)
@@ -136,9 +136,10 @@ class NoisyCopies:
 PROCESSES = {"ornstein-uhlenbeck": OrnsteinUhlenbeck, "noisy-copies": NoisyCopies}
 
 
-def _check_dim(dim: int) -> None:
+def _check_dim(dim: int) -> int:
     if int(dim) != dim or dim < 1:
         raise ValueError(f"dim must be a positive integer, got {dim}")
+    return int(dim)
 
 
 def _check_count(n: int) -> int:
@@ -148,6 +149,8 @@ def _check_count(n: int) -> int:
 
 
 def _check_rho(rho: float | Sequence[float], dim: int) -> float | tuple[float, ...]:
+    if hasattr(rho, "tolist"):  # an array or tensor
+        rho = rho.tolist()
     if isinstance(rho, Sequence):
         values = tuple(float(r) for r in rho)
         if len(values) != dim:

@@ -1,0 +1,58 @@
+"""Timing and memory on a noisy machine: alternate the candidates, take medians, and compare within a run."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+
+def alternate(tasks: Mapping[str, Callable[[], object]], seconds: float = 4.0) -> dict[str, float]:
+    """Median seconds of each task; they take turns until each has run at least 5 times and time is up."""
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for task in tasks.values():
+        task()  # compile, allocate, warm up
+    end = time.perf_counter() + seconds * len(tasks)
+    while time.perf_counter() < end or min(len(t) for t in times.values()) < 5:
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+PEAK = """
+import ctypes, sys
+sys.path.insert(0, {here!r})
+import torch, textbook
+from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
+n, dim, slices, knots = {shape}
+x = torch.randn(n, dim, requires_grad=True)
+a = torch.nn.functional.normalize(torch.randn(slices, dim), dim=1)
+grid = Grid.trapezoid(knots, 5.0)
+def fused(x, a): return sliced_epps_pulley(x, a, grid)
+def plain(x, a): return textbook.sigreg(x, a, knots)
+task = {task}
+task(x[:16], a[:4]).backward()  # compile and load before the baseline is taken
+x.grad = None
+libc = ctypes.CDLL("libc.so.6")
+libc.malloc_trim(0)
+def status(key):
+    for line in open("/proc/self/status"):
+        if line.startswith(key): return int(line.split()[1])
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
+before = status("VmRSS")
+task(x, a).backward()
+print(status("VmHWM") - before)
+"""
+
+
+def peak_kib(task: str, shape: tuple[int, int, int, int]) -> int:
+    """KiB that one forward and backward pass adds to a fresh process; task is "fused" or "plain"."""
+    code = PEAK.format(here=str(Path(__file__).parent), shape=shape, task=task)
+    values = [
+        int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    return max(1, statistics.median_low(values))

@@ -1,0 +1,176 @@
+"""make bench: speed and memory as ratios taken in one run. Writes docs/results/bench.json.
+
+Every ratio compares two things measured in turns by the same process on the same machine, so that noise
+falls on both. Absolute times are printed for orientation only.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import textbook
+import torch
+from measure import alternate, peak_kib
+from rich.console import Console
+from rich.table import Table
+
+import isojepa as ij
+from isojepa.config import Config, EncoderConfig, ObjectiveConfig
+from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
+from isojepa.objectives.sigreg import draw_directions
+from isojepa.runs import build_all
+from isojepa.training.loop import _Training
+from isojepa.training.recipe import Recipe
+from isojepa.training.records import versions
+
+RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
+
+
+def sigreg(shape: tuple[int, int, int, int], least: float) -> list[dict]:
+    """Forward and backward of the fused statistic against the textbook form."""
+    n, dim, slices, knots = shape
+    source = ij.generator(0, "bench")
+    x = torch.randn(n, dim, generator=source).requires_grad_()
+    directions = draw_directions(dim, slices, source)
+    grid = Grid.trapezoid(knots, 5.0)
+
+    def gradient(loss: torch.Tensor) -> torch.Tensor:
+        return torch.autograd.grad(loss, x)[0]
+
+    times = alternate(
+        {
+            "fused": lambda: gradient(sliced_epps_pulley(x, directions, grid)),
+            "textbook": lambda: gradient(textbook.sigreg(x, directions, knots)),
+        }
+    )
+    double = x.detach().double().requires_grad_()
+    truth = torch.autograd.grad(textbook.sigreg(double, directions.double(), knots), double)[0]
+    ours = gradient(sliced_epps_pulley(x, directions, grid))
+    theirs = gradient(textbook.sigreg(x, directions, knots))
+    memory = {task: peak_kib(task, shape) for task in ("fused", "plain")}
+    name = f"SIGReg {n} x {dim}, {slices} slices, {knots} knots"
+    return [
+        row(f"{name}: time, textbook / fused", times["textbook"] / times["fused"], least, times),
+        row(f"{name}: peak memory, textbook / fused", memory["plain"] / memory["fused"], 8, memory),
+        row(f"{name}: gradient error against float64", relative(ours, truth), -1e-5),
+        row(f"{name}: gradient error against textbook float32", relative(ours, theirs), -1e-5),
+    ]
+
+
+def relative(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Relative distance of two gradients."""
+    return float((a.double() - b.double()).norm() / b.double().norm())
+
+
+def step(label: str, config: Config) -> list[dict]:
+    """A whole training step against the same step with the textbook SIGReg, and the encoder alone."""
+    encoder, world, objective = build_all(config)
+    recipe = replace(config.training, steps=10**9, checkpoint_seconds=1e9, accelerator="cpu")
+    ours = _Training(encoder, world, objective, recipe, 0, None, ())
+    slow_encoder, _, slow_objective = build_all(config)
+    slow_objective.regularizer = TextbookRegularizer(slow_objective.regularizer.slices)
+    slow = _Training(slow_encoder, world, slow_objective, recipe, 0, None, ())
+    alone, _, _ = build_all(config)
+    pairs = world.sample(recipe.batch, ij.generator(0, "bench"))
+    x = torch.cat((pairs.x, pairs.x_next))
+    upstream = torch.randn(len(x), world.dim, generator=ij.generator(0, "bench"))
+
+    def encode() -> None:
+        alone.zero_grad()
+        alone(x).backward(upstream)
+
+    times = alternate({"step": ours._step, "textbook": slow._step, "encoder": encode})
+    return [
+        row(f"{label}: step, textbook / ours", times["textbook"] / times["step"], 5, times),
+        row(
+            f"{label}: our step / encoder forward and backward", times["step"] / times["encoder"], -1.6, times
+        ),
+    ]
+
+
+class TextbookRegularizer(torch.nn.Module):
+    """SIGReg of the papers in a training step."""
+
+    def __init__(self, slices: int) -> None:
+        super().__init__()
+        self.slices = slices
+
+    def forward(self, views: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Mean over views."""
+        directions = draw_directions(views.shape[-1], self.slices, generator)
+        return torch.stack([textbook.sigreg(view, directions) for view in views]).mean()
+
+
+def infonce() -> list[dict]:
+    """InfoNCE at dimension 1024, batch 256, against the form that materialises batch x batch x dim."""
+    views = torch.randn(2, 256, 1024, generator=ij.generator(0, "bench")).requires_grad_()
+    sigma = ij.objectives.matched_sigma(0.95)
+    objective = ij.objectives.InfoNCE(sigma)
+    times = alternate(
+        {
+            "ours": lambda: torch.autograd.grad(objective(views).total, views),
+            "textbook": lambda: torch.autograd.grad(textbook.infonce(views, sigma), views),
+        }
+    )
+    return [row("InfoNCE 256 x 1024: time, textbook / ours", times["textbook"] / times["ours"], 10, times)]
+
+
+def demo() -> list[dict]:
+    """The whole of `isojepa demo` in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "isojepa", "demo", "--out", f"{folder}/demo"],
+            check=True,
+            capture_output=True,
+        )
+        seconds = time.perf_counter() - start
+        result = ij.Record.open(f"{folder}/demo").result
+    return [
+        row("isojepa demo: seconds, all included", seconds, -60),
+        row("isojepa demo: seconds of training", result["seconds"], -30),
+        row("isojepa demo: held-out R2", result["metrics"]["r2"], 0.986),
+    ]
+
+
+def row(name: str, value: float, target: float, details: dict | None = None) -> dict:
+    """One line; a negative target is an upper limit."""
+    met = value >= target if target > 0 else value <= -target
+    return {"name": name, "value": value, "target": target, "met": bool(met), "details": details or {}}
+
+
+def main() -> int:
+    """Measure, print, write; the exit code is 1 when a target is missed."""
+    published = Config(
+        encoder=EncoderConfig(width=256, layers=4),
+        objective=ObjectiveConfig(weight=1e-3, slices=256),
+        training=Recipe(batch=256),
+    )
+    rows = [
+        *sigreg((512, 2, 256, 17), 12),
+        *sigreg((2048, 512, 512, 17), 16),
+        *step("2D spiral, published settings", published),
+        *step("2D spiral, default settings", Config()),
+        *infonce(),
+        *demo(),
+    ]
+    table = Table(
+        title=f"isojepa {ij.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    )
+    for heading in ("what", "measured", "target", ""):
+        table.add_column(heading)
+    for line in rows:
+        limit = f"{'>=' if line['target'] > 0 else '<='} {abs(line['target']):g}"
+        table.add_row(line["name"], f"{line['value']:.4g}", limit, "met" if line["met"] else "MISSED")
+    Console().print(table)
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps({"versions": versions(), "rows": rows}, indent=2) + "\n")
+    return 0 if all(line["met"] for line in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

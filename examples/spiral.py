@@ -1,0 +1,10 @@
+"""Train on the spiral world and read the certificate: the ten lines of the README."""
+
+import isojepa as ij
+
+world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim=2, rho=0.95), ij.worlds.Spiral())
+encoder = ij.encoders.MLP(in_dim=2, out_dim=2)
+objective = ij.objectives.LeJEPA()
+run = ij.fit(encoder, world, objective, seed=0)
+certificate = ij.certify(encoder, world, seed=1)
+print(certificate)

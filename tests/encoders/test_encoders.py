@@ -1,0 +1,101 @@
+"""Encoders: what they compute, and that building one reads no global state."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.special import erf
+
+from isojepa.encoders import MLP, Coupling
+from isojepa.seeds import generator
+from isojepa.worlds import AdditiveCoupling
+from tests.reference.global_state import untouched
+
+
+@pytest.mark.parametrize("build", [lambda seed: MLP(3, 2, seed=seed), lambda seed: Coupling(6, seed=seed)])
+def test_weights_come_from_the_seed_alone(build):
+    with untouched():
+        first = build(1)
+    torch.manual_seed(42)
+    again, other = build(1), build(2)
+    for one, two, three in zip(first.parameters(), again.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two)
+        assert (one != three).all()
+
+
+@pytest.mark.parametrize(
+    ("build", "scale"),
+    [(lambda: MLP(7, 5, width=64, layers=4), 1.0), (lambda: Coupling(64, layers=4), 0.01)],
+)
+def test_initial_weights_are_uniform_within_a_share_of_one_over_root_fan_in(build, scale):
+    linears = [part for part in build().modules() if isinstance(part, torch.nn.Linear)]
+    assert len(linears) == 4
+    scaled = []
+    for layer in linears:
+        bound = scale / math.sqrt(layer.in_features)
+        for parameter in (layer.weight, layer.bias):
+            assert parameter.abs().max().item() <= bound
+            scaled.append(parameter.detach().flatten().double() / bound)
+    assert stats.kstest(torch.cat(scaled).numpy(), stats.uniform(-1, 2).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("in_dim", "out_dim", "width", "layers"), [(2, 2, 256, 4), (5, 3, 7, 1), (4, 1, 6, 2)]
+)
+def test_mlp_has_the_parameters_of_its_layers(in_dim, out_dim, width, layers):
+    sizes = [in_dim] + [width] * (layers - 1) + [out_dim]
+    truth = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+    assert sum(p.numel() for p in MLP(in_dim, out_dim, width, layers).parameters()) == truth
+
+
+def test_mlp_is_linear_maps_with_gelu_between():
+    encoder = MLP(3, 2, width=5, layers=3, seed=4).double()
+    x = torch.randn(2, 6, 3, generator=generator(0, "x"), dtype=torch.float64)
+    parts = [p.detach().numpy() for p in encoder.parameters()]
+    h = x.numpy()
+    for layer in range(3):
+        h = h @ parts[2 * layer].T + parts[2 * layer + 1]
+        if layer < 2:
+            h = h * 0.5 * (1 + erf(h / math.sqrt(2)))
+    np.testing.assert_allclose(encoder(x).detach(), h, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("dim", "layers", "seed"), [(2, 4, 0), (8, 1, 3), (64, 4, 1), (16, 7, 2)])
+def test_coupling_with_the_mixings_weights_reversed_inverts_it(dim, layers, seed):
+    mixing, encoder = AdditiveCoupling(dim, layers, seed), Coupling(dim, layers)
+    with torch.no_grad():
+        for shift, weight in zip(encoder.shifts, reversed(mixing.weights), strict=True):
+            shift.weight.copy_(weight)
+            shift.bias.zero_()
+    z = torch.randn(4, 100, dim, generator=generator(0, "z"))
+    torch.testing.assert_close(encoder(mixing(z)), z, rtol=0, atol=1e-5)
+    torch.testing.assert_close(encoder(mixing(z)), mixing.inverse(mixing(z)), rtol=0, atol=1e-5)
+
+
+def test_coupling_preserves_volume_whatever_its_weights():
+    encoder = Coupling(6, layers=3, seed=5).double()
+    x = torch.randn(6, generator=generator(0, "x"), dtype=torch.float64)
+    assert torch.linalg.det(torch.func.jacrev(encoder)(x)).abs().item() == pytest.approx(1, rel=1e-10)
+
+
+@pytest.mark.parametrize("dim", [3, 1, 0])
+def test_coupling_refuses_an_odd_dimension(dim):
+    with pytest.raises(ValueError, match=f"dim must be even and at least 2 for a coupling, got {dim}"):
+        Coupling(dim)
+
+
+def test_coupling_refuses_no_layers_and_observations_of_another_dimension():
+    with pytest.raises(ValueError, match="layers must be a positive integer, got 0"):
+        Coupling(4, layers=0)
+    with pytest.raises(ValueError, match=r"observations must have 4 coordinates, got shape \(5, 6\)"):
+        Coupling(4)(torch.zeros(5, 6))
+
+
+@pytest.mark.parametrize("name", ["in_dim", "out_dim", "width", "layers"])
+@pytest.mark.parametrize("value", [0, -1, 2.5])
+def test_mlp_refuses_sizes_that_are_no_positive_integers(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {value}"):
+        MLP(**{"in_dim": 2, "out_dim": 2, name: value})

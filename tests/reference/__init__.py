@@ -1,0 +1,1 @@
+"""Slow implementations written from the definitions alone; they import nothing from `isojepa`."""

@@ -1,0 +1,139 @@
+"""Linear maps against scikit-learn and scipy, and the held-out R^2 against what it should not depend on."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+
+from isojepa.linear import errors, halves, held_out_r2, least_squares, procrustes, r2_of
+
+
+def problem(n=400, inputs=5, outputs=3, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, inputs)) * 2 + 1
+    y = x @ rng.normal(size=(inputs, outputs)) + 3 + noise * rng.normal(size=(n, outputs))
+    return x, y
+
+
+@pytest.mark.parametrize(("n", "inputs", "outputs"), [(400, 5, 3), (30, 1, 1), (50, 20, 2)])
+def test_least_squares_equals_scikit_learn(n, inputs, outputs):
+    x, y = problem(n, inputs, outputs)
+    fit, truth = least_squares(x, y), LinearRegression().fit(x, y)
+    np.testing.assert_allclose(fit.matrix, truth.coef_.T, rtol=1e-8, atol=1e-10)
+    new = problem(n, inputs, outputs, seed=1)[0]
+    np.testing.assert_allclose(fit(new), truth.predict(new), rtol=1e-8, atol=1e-9)
+
+
+def test_procrustes_equals_scipy_on_centred_data():
+    x, _ = problem(inputs=4)
+    y = problem(inputs=4, outputs=4, seed=2)[1]
+    fit = procrustes(x, y)
+    truth, _ = scipy.linalg.orthogonal_procrustes(x - x.mean(0), y - y.mean(0))
+    np.testing.assert_allclose(fit.matrix, truth, atol=1e-10)
+    np.testing.assert_allclose(fit.matrix @ fit.matrix.T, np.eye(4), atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_procrustes_recovers_a_rotation_or_reflection_with_translation(sign):
+    x, _ = problem(inputs=4)
+    rotation = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
+    rotation[0] *= sign
+    fit = procrustes(x, x @ rotation + [1, 2, 3, 4])
+    np.testing.assert_allclose(fit.matrix, rotation, atol=1e-10)
+    np.testing.assert_allclose(fit(np.zeros((1, 4))), [[1, 2, 3, 4]], atol=1e-9)
+
+
+def test_held_out_r2_equals_scikit_learn_on_the_second_half():
+    x, y = problem(n=101)
+    fit, score = halves(101)
+    assert (fit, score) == (slice(0, 50), slice(50, 101))
+    truth = r2_score(y[50:], LinearRegression().fit(x[:50], y[:50]).predict(x[50:]))
+    assert held_out_r2(x, y) == pytest.approx(truth, rel=1e-9)
+
+
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(
+    seed=st.integers(0, 10_000),
+    inputs=st.integers(1, 6),
+    log_condition=st.floats(0, 3),
+    log_scale=st.floats(-6, 6),
+    shift=st.floats(-100, 100),
+)
+def test_held_out_r2_does_not_change_under_invertible_affine_maps_of_x(
+    seed, inputs, log_condition, log_scale, shift
+):
+    x, y = problem(n=60, inputs=inputs, seed=seed)
+    rng = np.random.default_rng(seed)
+    left, right = (np.linalg.qr(rng.normal(size=(inputs, inputs)))[0] for _ in range(2))
+    matrix = left * np.logspace(0, log_condition, inputs) @ right * 10**log_scale
+    before, after = held_out_r2(x, y), held_out_r2((x + shift) @ matrix, y)
+    assert after == pytest.approx(before, abs=1e-7)
+
+
+def test_a_collapsed_column_is_ignored():
+    x, y = problem()
+    truth = held_out_r2(x, y)
+    for constant in (0.0, 1.0, 1 / 3, 1e8):
+        column = np.full((len(x), 1), constant)
+        assert held_out_r2(np.hstack((x, column)), y) == pytest.approx(truth, abs=1e-9)
+        assert held_out_r2(np.hstack((column, x)), y) == pytest.approx(truth, abs=1e-9)
+    # a column that only rounds: 0.1 + 0.2 - 0.3 and the like
+    noise = 1 / 3 + 1e-16 * np.random.default_rng(0).normal(size=(len(x), 1))
+    assert held_out_r2(np.hstack((x, noise)), y) == pytest.approx(truth, abs=1e-9)
+
+
+def test_a_column_that_repeats_another_is_ignored():
+    x, y = problem()
+    assert held_out_r2(np.hstack((x, x[:, :2] * 7)), y) == pytest.approx(held_out_r2(x, y), abs=1e-8)
+
+
+def test_columns_of_very_different_units_all_count():
+    x, y = problem()
+    assert held_out_r2(x * np.logspace(-12, 12, 5), y) == pytest.approx(held_out_r2(x, y), abs=1e-9)
+
+
+def test_completely_collapsed_input_explains_nothing():
+    _, y = problem()
+    fit, score = halves(len(y))
+    # predicting the fit half's mean is a little worse than the score half's own
+    truth = np.mean(
+        1 - ((y[score] - y[fit].mean(0)) ** 2).sum(0) / ((y[score] - y[score].mean(0)) ** 2).sum(0)
+    )
+    assert held_out_r2(np.full((len(y), 3), 0.7), y) == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [10, 101, 1001, 4000])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, 0.7, 1e5 + 0.1])
+def test_an_output_without_spread_scores_0(n, constant):
+    # the mean of equal numbers need not round to that number
+    x = np.random.default_rng(0).normal(size=(n, 3))
+    assert held_out_r2(x, np.full((n, 2), constant)) == 0
+    assert held_out_r2(x, np.asfortranarray(np.full((n, 2), constant))) == 0
+
+
+def test_noise_in_1000_dimensions_explains_nothing_held_out():
+    # for Gaussian noise the held-out R^2 has mean -p / (n - p - 1); in sample it would be p / (n - 1) = 0.4
+    n, p = 2500, 1000
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2 * n, p)), rng.normal(size=(2 * n, 8))
+    score = held_out_r2(x, y)
+    assert score <= 0
+    assert score == pytest.approx(-p / (n - p - 1), abs=0.08)
+
+
+def test_r2_from_errors_equals_scikit_learn():
+    _, y = problem()
+    guess = y + np.random.default_rng(1).normal(size=y.shape)
+    residual, spread = errors(y, guess)
+    np.testing.assert_allclose(
+        r2_of(residual.sum(0), spread.sum(0)), r2_score(y, guess, multioutput="raw_values"), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_too_few_samples_to_split_are_refused(n):
+    with pytest.raises(ValueError, match=f"at least 4 samples are needed .*, got {n}"):
+        held_out_r2(np.zeros((n, 2)), np.zeros((n, 2)))
