@@ -72,7 +72,7 @@ def step(label: str, config: Config) -> list[dict]:
     recipe = replace(config.training, steps=10**9, checkpoint_seconds=1e9, accelerator="cpu")
     ours = _Training(encoder, world, objective, recipe, 0, None, ())
     slow_encoder, _, slow_objective = build_all(config)
-    slow_objective.regularizer = TextbookRegularizer(slow_objective.regularizer.slices)
+    slow_objective.regularizer = TextbookRegularizer(slow_objective.regularizer.slices_for(world.dim))
     slow = _Training(slow_encoder, world, slow_objective, recipe, 0, None, ())
     alone, _, _ = build_all(config)
     pairs = world.sample(recipe.batch, ij.generator(0, "bench"))
@@ -148,13 +148,13 @@ def main() -> int:
     published = Config(
         encoder=EncoderConfig(width=256, layers=4),
         objective=ObjectiveConfig(weight=1e-3, slices=256),
-        training=Recipe(batch=256),
+        training=Recipe(batch=256, batch_start=None),
     )
     rows = [
         *sigreg((512, 2, 256, 17), 12),
         *sigreg((2048, 512, 512, 17), 16),
         *step("2D spiral, published settings", published),
-        *step("2D spiral, default settings", Config()),
+        *step("2D spiral, default settings", Config(training=Recipe(batch_start=None))),
         *infonce(),
         *demo(),
     ]

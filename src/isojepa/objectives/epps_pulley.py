@@ -23,6 +23,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,14 +41,13 @@ class Grid:
     Attributes:
         first: first positive knot.
         step: distance of knots.
-        values: (half,) phi at the knots.
-        weights: (half,) trapezoid weight times phi, doubled for the negative half.
+        table: (3, half) the positive knots t; phi(t); and the trapezoid weight times phi(t), doubled for
+            the negative half.
     """
 
     first: float
     step: float
-    values: np.ndarray
-    weights: np.ndarray
+    table: np.ndarray
 
     @classmethod
     def trapezoid(cls, knots: int, t_max: float) -> "Grid":
@@ -63,22 +63,27 @@ class Grid:
         step = 2 * t_max / (knots - 1)
         first = step if knots % 2 else step / 2
         t = first + step * np.arange(knots // 2)
-        values = np.exp(-(t**2) / 2)
-        weights = 2 * step * values
+        phi = np.exp(-(t**2) / 2)
+        weights = 2 * step * phi
         weights[-1] /= 2
-        return cls(float(first), float(step), values, weights)
+        return cls(float(first), float(step), np.stack((t, phi, weights)))
 
     @property
     def t(self) -> np.ndarray:
         """(half,) the positive knots."""
-        return self.first + self.step * np.arange(len(self.values))
+        return self.table[0]
+
+    @property
+    def halved(self) -> bool:
+        """Whether the first knot is half a step: an even number of knots on the line."""
+        return self.first != self.step
 
 
 def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
-    """Mean Epps-Pulley statistic of a batch over directions.
+    """Mean Epps-Pulley statistic over directions and over the leading axes.
 
     Args:
-        x: (batch, dim) samples.
+        x: (..., batch, dim) samples.
         directions: (slices, dim) unit vectors.
         grid: where the characteristic function is compared.
         unbiased: take the U-statistic.
@@ -107,22 +112,24 @@ class _SlicedEppsPulley(torch.autograd.Function):
         return upstream.to(gradient.dtype) * gradient, None, None, None
 
 
-def _statistic(
-    cos_mean: Tensor, sin_mean: Tensor, grid: Grid, n: int, unbiased: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Statistic per slice and the coefficients g = re + i im of its gradient, from (slices, half) means."""
-    phi = torch.as_tensor(grid.values).to(cos_mean)
-    weights = torch.as_tensor(grid.weights).to(cos_mean)
-    t = torch.as_tensor(grid.t).to(cos_mean)
+def _statistic(cos_mean: Any, sin_mean: Any, grid: Any, n: int, unbiased: bool) -> tuple[Any, Any, Any]:
+    """Statistic per slice and the coefficients g = re + i im of its gradient.
+
+    Args:
+        cos_mean, sin_mean: (..., half) real and imaginary part of phi_n, as arrays or as tensors.
+        grid: (3, half) knots, phi and weights, of the same kind.
+        n: number of samples.
+        unbiased: take the U-statistic.
+    """
+    t, phi, weights = grid
     off = cos_mean - phi  # |phi_n - phi|^2 = off^2 + sin_mean^2, with no digits lost to cancellation
-    error = off.square() + sin_mean.square()
+    error = off**2 + sin_mean**2
     more = 1 / (n - 1) if unbiased else 0.0
-    error = error - more * (1 - cos_mean.square() - sin_mean.square())
-    value = n * (error @ weights)
-    # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n above
-    re = 2 * weights * t * (1 + more) * sin_mean
-    im = 2 * weights * t * (off + more * cos_mean)
-    return value, re, im
+    if unbiased:
+        error = error - more * (1 - cos_mean**2 - sin_mean**2)
+    # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n
+    scale = 2 * weights * t
+    return n * (error @ weights), scale * (1 + more) * sin_mean, scale * (off + more * cos_mean)
 
 
 def _tensor_sweeps(
@@ -130,29 +137,32 @@ def _tensor_sweeps(
 ) -> tuple[Tensor, Tensor | None]:
     """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
     x = x if x.dtype == torch.float64 else x.float()
+    views = x.reshape(-1, *x.shape[-2:])
     directions = directions.to(x)
-    n, half = len(x), len(grid.values)
-    gradient = torch.zeros_like(x) if want_gradient else None
+    n, half = x.shape[-2], len(grid.t)
+    knots = torch.as_tensor(grid.table).to(x)
+    gradient = torch.zeros_like(views) if want_gradient else None
     total = x.new_zeros(())
-    for chunk in directions.split(max(1, _CHUNK // n)):
-        p = x @ chunk.T
+    for chunk in directions.split(max(1, _CHUNK // (len(views) * n))):
+        p = views @ chunk.T
         zc, zs = torch.cos(grid.first * p), torch.sin(grid.first * p)
-        wc, ws = (torch.cos(grid.step * p), torch.sin(grid.step * p)) if grid.first != grid.step else (zc, zs)
+        wc, ws = (torch.cos(grid.step * p), torch.sin(grid.step * p)) if grid.halved else (zc, zs)
         c, s = zc, zs
-        cos_mean, sin_mean = [c.mean(0)], [s.mean(0)]
+        cos_mean, sin_mean = [c.mean(-2)], [s.mean(-2)]
         for _ in range(half - 1):
             c, s = c * wc - s * ws, c * ws + s * wc
-            cos_mean.append(c.mean(0))
-            sin_mean.append(s.mean(0))
-        value, re, im = _statistic(torch.stack(cos_mean, 1), torch.stack(sin_mean, 1), grid, n, unbiased)
+            cos_mean.append(c.mean(-2))
+            sin_mean.append(s.mean(-2))
+        value, re, im = _statistic(torch.stack(cos_mean, -1), torch.stack(sin_mean, -1), knots, n, unbiased)
         total = total + value.sum()
         if gradient is not None:
-            c, s = re[:, -1].expand_as(p), im[:, -1].expand_as(p)
+            re, im = re.unsqueeze(1), im.unsqueeze(1)  # (view, 1, slice, half): the same for every sample
+            c, s = re[..., -1].expand_as(p), im[..., -1].expand_as(p)
             for j in range(half - 2, -1, -1):
-                c, s = c * wc - s * ws + re[:, j], c * ws + s * wc + im[:, j]
-            gradient.addmm_(c * zc - s * zs, chunk)
-    slices = len(directions)
-    return total / slices, gradient.div_(slices) if gradient is not None else None
+                c, s = c * wc - s * ws + re[..., j], c * ws + s * wc + im[..., j]
+            gradient += (c * zc - s * zs) @ chunk
+    count = len(views) * len(directions)
+    return total / count, gradient.div_(count).view_as(x) if gradient is not None else None
 
 
 def _compiled_sweeps(
@@ -160,36 +170,35 @@ def _compiled_sweeps(
 ) -> tuple[Tensor, Tensor | None]:
     """Both sweeps compiled, on the CPU, in float32."""
     x, directions = x.float(), directions.float()
-    gradient = torch.zeros_like(x) if want_gradient else None
+    views = x.reshape(-1, *x.shape[-2:])
+    gradient = torch.zeros_like(views) if want_gradient else None
     total = 0.0
-    for chunk in directions.split(max(64, _CHUNK // len(x))):
-        projections = chunk @ x.T
-        total += _sweep_rows(projections, grid, unbiased, want_gradient)
+    for chunk in directions.split(max(64, _CHUNK // (len(views) * x.shape[-2]))):
+        rows = chunk @ views.mT  # (view, slice, batch)
+        total += _sweep_rows(rows.view(-1, rows.shape[-1]).numpy(), grid, unbiased, want_gradient)
         if gradient is not None:
-            gradient.addmm_(projections.T, chunk)
-    slices = len(directions)
-    return torch.tensor(total / slices), gradient.div_(slices) if gradient is not None else None
+            gradient.baddbmm_(rows.mT, chunk.expand(len(views), -1, -1))
+    count = len(views) * len(directions)
+    return torch.tensor(total / count), gradient.div_(count).view_as(x) if gradient is not None else None
 
 
-def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, want_gradient: bool) -> float:
+def _sweep_rows(rows: np.ndarray, grid: Grid, unbiased: bool, want_gradient: bool) -> float:
     """Sum of the statistic over (slices, n) projections; their gradient is written over them."""
     from isojepa.objectives import kernels  # compiled on first use: keep it out of the package's import
 
-    slices, n = projections.shape
-    half = len(grid.values)
+    slices, n = rows.shape
+    half = len(grid.t)
     padded = -(-half // kernels.GROUP) * kernels.GROUP
-    rows = projections.numpy()
-    base, halved = np.float32(grid.first), grid.first != grid.step
+    base, halved, sines = np.float32(grid.first), grid.halved, np.empty_like(rows)
 
-    cos_sums, sin_sums = np.empty((slices, padded)), np.empty((slices, padded))
-    _spread(lambda lo, hi: kernels.sum_slices(rows, base, halved, lo, hi, cos_sums, sin_sums), slices, n)
-    cos_mean, sin_mean = (torch.from_numpy(sums[:, :half]) / n for sums in (cos_sums, sin_sums))
-    value, re, im = _statistic(cos_mean, sin_mean, grid, n, unbiased)
+    sums = np.empty((2, slices, padded))
+    _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, lo, hi, *sums), slices, n)
+    cos_mean, sin_mean = sums[..., :half] / n
+    value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if want_gradient:
         coefficients = np.zeros((2, slices, padded), np.float32)
-        coefficients[0, :, :half] = re.numpy()
-        coefficients[1, :, :half] = im.numpy()
-        _spread(lambda lo, hi: kernels.grad_slices(rows, base, halved, lo, hi, *coefficients), slices, n)
+        coefficients[..., :half] = re, im
+        _spread(lambda lo, hi: kernels.grad_slices(rows, sines, halved, lo, hi, *coefficients), slices, n)
     return float(value.sum())
 
 

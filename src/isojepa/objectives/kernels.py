@@ -7,8 +7,8 @@ A slice is one projection of the batch, p in R^n. For the grid t_j = first + j *
 
 The grid is equally spaced, so e^{i t_j p} is a power of e^{i step p}: one sine and cosine per projected
 sample and one complex multiplication per knot. The gradient is the same polynomial read by Horner's
-rule. Nothing of size batch x slices x knots exists. Sums run in float32 over blocks of 1024 samples and
-across blocks in float64.
+rule, from the same sine and cosine. Nothing of size batch x slices x knots exists. Sums run in float32
+over blocks of 1024 samples and across blocks in float64.
 
 Two kinds of floating-point licence are used. `contract` lets the compiler fuse multiply and add; the
 range reduction of `_unit_phase` allows that and nothing more, since reassociating its constants would
@@ -66,10 +66,9 @@ def _unit_phase(p, base, cos_out, sin_out):
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def _first_powers(p, base, halved, zc, zs, wc, ws):
-    """Write z = e^{i base p}, the first power of the grid, and w = e^{i step p}, the factor to the next."""
-    _unit_phase(p, base, zc, zs)
-    for i in range(p.size):
+def _factors(zc, zs, halved, wc, ws):
+    """Write w = e^{i step p}, the factor between knots, from the first power z = e^{i base p}."""
+    for i in range(zc.size):
         a, b = zc[i], zs[i]
         wc[i] = a * a - b * b if halved else a
         ws[i] = float32(2.0) * a * b if halved else b
@@ -146,17 +145,18 @@ def _horner_group(wc, ws, re, im, x_acc, y_acc):
 
 
 @njit(nogil=True, cache=True)
-def sum_slices(projections, base, halved, lo, hi, cos_sums, sin_sums):
+def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
     """Characteristic sums of slices lo..hi.
 
     Args:
-        projections: (slices, n) float32.
+        cosines: (slices, n) float32 projections p; overwritten by cos(base p).
+        sines: (slices, n) float32, receives sin(base p).
         base: first knot of the grid. The step is `base`, or twice it when `halved`.
         halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
         lo, hi: range of slices.
         cos_sums, sin_sums: (slices, knots) float64 output, knots a multiple of GROUP.
     """
-    n = projections.shape[1]
+    n = cosines.shape[1]
     size = min(n, _BLOCK)
     wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
     zc, zs = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -165,7 +165,12 @@ def sum_slices(projections, base, halved, lo, hi, cos_sums, sin_sums):
         sin_sums[s, :] = 0.0
         for start in range(0, n, _BLOCK):
             m = min(_BLOCK, n - start)
-            _first_powers(projections[s, start : start + m], base, halved, zc[:m], zs[:m], wc[:m], ws[:m])
+            cos_row, sin_row = cosines[s, start : start + m], sines[s, start : start + m]
+            # into scratch first: a loop whose output overlaps its input is not vectorised
+            _unit_phase(cos_row, base, zc[:m], zs[:m])
+            _factors(zc[:m], zs[:m], halved, wc[:m], ws[:m])
+            cos_row[:] = zc[:m]
+            sin_row[:] = zs[:m]
             for k in range(0, cos_sums.shape[1], GROUP):
                 _sum_group(
                     wc[:m], ws[:m], zc[:m], zs[:m], cos_sums[s, k : k + GROUP], sin_sums[s, k : k + GROUP]
@@ -173,25 +178,25 @@ def sum_slices(projections, base, halved, lo, hi, cos_sums, sin_sums):
 
 
 @njit(nogil=True, cache=True, fastmath=_EXACT)
-def grad_slices(projections, base, halved, lo, hi, re, im):
-    """Write the gradient of slices lo..hi over their projections.
+def grad_slices(cosines, sines, halved, lo, hi, re, im):
+    """Write the gradient of slices lo..hi over their cosines.
 
     Args:
-        projections, base, halved, lo, hi: as in `sum_slices`.
+        cosines, sines, halved, lo, hi: as `sum_slices` left them.
         re, im: (slices, knots) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
     """
-    n = projections.shape[1]
+    n = cosines.shape[1]
     size = min(n, _BLOCK)
     wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
-    zc, zs = np.empty(size, np.float32), np.empty(size, np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
     for s in range(lo, hi):
         for start in range(0, n, _BLOCK):
             m = min(_BLOCK, n - start)
-            _first_powers(projections[s, start : start + m], base, halved, zc[:m], zs[:m], wc[:m], ws[:m])
+            cos_row, sin_row = cosines[s, start : start + m], sines[s, start : start + m]
+            _factors(cos_row, sin_row, halved, wc[:m], ws[:m])
             x[:m] = float32(0.0)
             y[:m] = float32(0.0)
             for k in range(re.shape[1] - GROUP, -1, -GROUP):
                 _horner_group(wc[:m], ws[:m], re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
             for i in range(m):
-                projections[s, start + i] = x[i] * zc[i] - y[i] * zs[i]
+                cos_row[i] = x[i] * cos_row[i] - y[i] * sin_row[i]

@@ -62,20 +62,19 @@ class SIGReg(nn.Module):
         """
         check_samples(embeddings)
         dim = embeddings.shape[-1]
-        views = embeddings.reshape(1 if self.pooled else -1, *self._tail(embeddings))
         directions = self._draw(dim, generator).to(embeddings.device)
-        values = [sliced_epps_pulley(view, directions, self.grid, self.unbiased) for view in views]
-        return torch.stack(values).mean()
-
-    def _tail(self, embeddings: Tensor) -> tuple[int, int]:
-        return (-1 if self.pooled else embeddings.shape[-2], embeddings.shape[-1])
+        views = embeddings.reshape(-1, dim) if self.pooled else embeddings
+        return sliced_epps_pulley(views, directions, self.grid, self.unbiased)
 
     def _draw(self, dim: int, generator: torch.Generator | None) -> Tensor:
         if generator is None:
             generator = make_generator(self.seed, "slices", self._calls)
             self._calls += 1
-        slices = self.slices if self.slices is not None else min(1024, max(16, 8 * dim))
-        return draw_directions(dim, slices, generator)
+        return draw_directions(dim, self.slices_for(dim), generator)
+
+    def slices_for(self, dim: int) -> int:
+        """Number of directions for embeddings of a dimension."""
+        return self.slices if self.slices is not None else min(1024, max(16, 8 * dim))
 
     def extra_repr(self) -> str:
         return (

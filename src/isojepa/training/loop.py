@@ -181,8 +181,9 @@ class _Training:
         self.record, self.loggers = record, loggers
         self.fabric = Fabric(accelerator=recipe.accelerator, devices=1)
         learner = Learner(encoder, objective)
+        self.parameters = list(learner.parameters())
         optimizer = torch.optim.AdamW(
-            learner.parameters(),
+            self.parameters,
             lr=recipe.learning_rate,
             betas=(0.9, recipe.beta2),
             weight_decay=recipe.weight_decay,
@@ -235,7 +236,7 @@ class _Training:
         self.optimizer.zero_grad()
         self.fabric.backward(terms["loss"])
         if recipe.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.learner.parameters(), recipe.clip)
+            torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip)
         self.optimizer.step()
         self.names = list(terms)
         state.window = state.window + torch.stack(list(terms.values())).detach().double().cpu()

@@ -1,0 +1,1 @@
+"""Studies: one file per claim, with its configs and its table, made from records."""
