@@ -4,7 +4,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-slow lint bench clean
+.PHONY: help setup demo test test-slow lint bench study docs clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -26,12 +26,18 @@ test-slow: $(READY) ## the quality claims: trains for minutes
 	$(RUN)/pytest -m slow tests
 
 lint: $(READY)  ## ruff and mypy
-	$(RUN)/ruff check src tests benchmarks examples
-	$(RUN)/ruff format --check src tests benchmarks examples
+	$(RUN)/ruff check src tests benchmarks examples docs
+	$(RUN)/ruff format --check src tests benchmarks examples docs
 	$(RUN)/mypy
 
 bench: $(READY) ## speed and memory against the textbook forms
 	$(RUN)/python benchmarks/run.py
+
+study: $(READY) ## train and certify the runs behind the README's tables (15 minutes)
+	$(RUN)/python -m isojepa.studies.two_dimensions
+
+docs: $(READY)  ## fill the README's tables from docs/results
+	$(RUN)/python docs/fill.py
 
 clean:          ## remove the environment and all runs
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

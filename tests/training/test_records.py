@@ -146,6 +146,27 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_rubbish(tmp_path):
     assert torch.equal(load_tensors(path)[0]["a"], torch.ones(10))
 
 
+HOLD = """
+import sys, time
+from isojepa.training.records import Record
+with Record.open(sys.argv[1]).locked():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_record_is_trained_by_one_process_at_a_time_and_freed_by_a_kill(spiral, tmp_path):
+    start(spiral, tmp_path / "run")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "run"], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match="is being trained by another process"):
+            start(spiral, tmp_path / "run")
+        other.kill()
+    assert start(spiral, tmp_path / "run").status == "done"
+
+
 def test_no_pickle_is_loaded(spiral, tmp_path):
     start(spiral, tmp_path / "run")
     kinds = {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()}

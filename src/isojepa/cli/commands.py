@@ -270,8 +270,9 @@ def _print_certificate(certificate: Certificate) -> None:
     _out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
     percent = f"{100 * certificate.confidence:g} %"
     table = Table(box=None, header_style="dim")
-    for heading in ("", f"value [{percent} interval]", ""):
-        table.add_column(heading)
+    table.add_column("", no_wrap=True)
+    table.add_column(f"value [{percent} interval]", no_wrap=True)
+    table.add_column("")
     for line in certificate.lines():
         table.add_row(line.name, format_value(line), line.sentence)
     _out.print(table)

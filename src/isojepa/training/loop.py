@@ -140,12 +140,13 @@ def fit(
         accelerator=accelerator,
     ).checked()
     _check_fit(encoder, world)
-    folder = None
-    if record is not None:
-        folder = Record.start(record, config or describe(encoder, world, objective, recipe, seed))
+    if record is None:
+        return _Training(encoder, world, objective, recipe, seed, None, loggers).run(progress)
+    folder = Record.start(record, config or describe(encoder, world, objective, recipe, seed))
+    with folder.locked():
         if folder.result is not None:
             return _finished(encoder, folder, folder.result)
-    return _Training(encoder, world, objective, recipe, seed, folder, loggers).run(progress)
+        return _Training(encoder, world, objective, recipe, seed, folder, loggers).run(progress)
 
 
 def describe(

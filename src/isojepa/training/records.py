@@ -10,11 +10,12 @@ Nothing in a record is ever unpickled. Its id is a hash of its config, so the sa
 record again, skips it when it is done and goes on with it when it is not.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,27 @@ class Record:
             ValueError: the file is missing or damaged.
         """
         return load_tensors(self.path / "encoder.safetensors")[0]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the record against a second process that would train it too.
+
+        The lock goes with the process, however it ends. Where the system has none, nothing is held.
+
+        Raises:
+            ValueError: another process holds it.
+        """
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system
+            yield
+            return
+        with open(self.path / "config.json") as file:  # written once and never replaced
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(f"record {self.path} is being trained by another process") from error
+            yield
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write how the run ended."""

@@ -1,0 +1,81 @@
+"""Fill the README's tables from the records in docs/results, so that no number in it is typed by hand.
+
+python docs/fill.py           write them
+python docs/fill.py --check   exit 1 if the README says anything else
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs/results"
+
+
+def quality() -> str:
+    """What the runs of the study reached, over its seeds."""
+    rows = json.loads((RESULTS / "two_dimensions.json").read_text())
+    groups: dict[str, list[dict]] = {}
+    for row in rows:
+        if row["section"] != "settings":
+            mixing = row["config"]["world"]["mixing"]
+            name = f"spiral, {row['label']}" if mixing == "spiral" else row["label"]
+            groups.setdefault(name, []).append(row)
+    lines = [
+        "| world | held-out R², worst and best seed | by rotation, worst | seconds, 1 thread | bound holds |",
+        "|---|---|---|---|---|",
+    ]
+    for name, group in groups.items():
+        r2 = sorted(row["r2"] for row in group)
+        digits = 6 if r2[0] > 0.9999 else 4
+        seconds = max(row["seconds"] for row in group)
+        holds = sum(bool(row["bound_holds"]) for row in group)
+        rotation = min(row["r2_orthogonal"] for row in group)
+        lines.append(
+            f"| {name} | {r2[0]:.{digits}f} – {r2[-1]:.{digits}f} | {rotation:.{digits}f} | {seconds:.0f} | "
+            f"{holds} of {len(group)} |"
+        )
+    held = sum(bool(row["bound_holds"]) for row in rows)
+    lines += [
+        "",
+        f"Theorem 3's bound holds, within its interval, in {held} of all {len(rows)} runs of the study.",
+    ]
+    return "\n".join(lines)
+
+
+def speed() -> str:
+    """What the benchmark measured."""
+    bench = json.loads((RESULTS / "bench.json").read_text())
+    lines = ["| measured in one run | value | target |", "|---|---|---|"]
+    for row in bench["rows"]:
+        sign = "≥" if row["target"] > 0 else "≤"
+        mark = "" if row["met"] else " (missed)"
+        lines.append(f"| {row['name']} | {row['value']:.3g}{mark} | {sign} {abs(row['target']):g} |")
+    versions = bench["versions"]
+    lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
+    return "\n".join(lines)
+
+
+def fill(text: str) -> str:
+    """Replace what stands between `<!-- name -->` and `<!-- /name -->`."""
+    for name, table in {"quality": quality(), "speed": speed()}.items():
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+        text, count = re.subn(pattern, lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text, flags=re.DOTALL)
+        if count != 1:
+            raise SystemExit(f"README.md must have one block {name!r}, got {count}")
+    return text
+
+
+def main() -> None:
+    """Write the README, or check it."""
+    readme = ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    after = fill(before)
+    if "--check" in sys.argv:
+        raise SystemExit("README.md differs from docs/results: run make docs" if before != after else 0)
+    readme.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The claims of the README, trained anew. Minutes: `make test-slow`."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import isojepa as ij
+from isojepa import runs
+from isojepa.config import Config, EncoderConfig, WorldConfig
+
+pytestmark = pytest.mark.slow
+
+
+def trained(config):
+    encoder, world, objective = runs.build_all(config)
+    run = ij.fit(encoder, world, objective, seed=config.seed, **vars(config.training))
+    return run, ij.certify(encoder, world)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_defaults_recover_the_spiral_as_a_rotation(seed):
+    run, certificate = trained(Config(seed=seed))
+    assert certificate.recovery.r2_h_to_z.estimate >= 0.99
+    assert certificate.grade == "rotation"
+    assert certificate.holds
+    assert run.status == "done"
+
+
+@pytest.mark.parametrize("mixing", ["sinusoid", "parabola"])
+def test_the_shears_pass_0_995(mixing):
+    _, certificate = trained(Config(world=WorldConfig(mixing=mixing)))
+    assert certificate.recovery.r2_h_to_z.estimate >= 0.995
+    assert certificate.holds
+
+
+@pytest.mark.parametrize("dim", [2, 8])
+def test_the_matched_encoder_passes_0_9999_on_the_coupling(dim):
+    world = WorldConfig(mixing="additive-coupling", dim=dim)
+    _, certificate = trained(Config(world=world, encoder=EncoderConfig(name="coupling")))
+    assert certificate.recovery.r2_h_to_z.estimate >= 0.9999
+    assert certificate.holds
+
+
+def test_the_demo_takes_less_than_a_minute(tmp_path):
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "isojepa", "demo", "--out", tmp_path / "demo"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert time.perf_counter() - start < 60
+    assert "World model: the embedding is a rotation of the latents" in done.stdout
+    assert ij.Record.open(tmp_path / "demo").result["metrics"]["r2"] >= 0.986
+    assert (tmp_path / "demo/report.html").exists()
