@@ -43,6 +43,25 @@ def test_the_matched_encoder_passes_0_9999_on_the_coupling(dim):
     assert certificate.holds
 
 
+def coupling_r2(dim, objective, steps):
+    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim, 0.95), ij.worlds.AdditiveCoupling(dim))
+    options = {"steps": steps, "batch": 256, "batch_start": None, "learning_rate": 1e-2}
+    return ij.fit(ij.encoders.Coupling(dim), world, objective, **options).r2
+
+
+def test_infonce_recovers_with_the_width_of_the_world_and_not_with_the_published_one():
+    matched = ij.objectives.matched_sigma(0.95)
+    assert coupling_r2(4, ij.objectives.InfoNCE(matched), 1000) >= 0.999
+    assert coupling_r2(4, ij.objectives.InfoNCE(1.0, learned=True), 1000) >= 0.999
+    assert coupling_r2(4, ij.objectives.InfoNCE(1.0), 1000) < 0.9
+
+
+def test_sliced_infonce_does_not_saturate_where_the_plain_one_does():
+    matched = ij.objectives.matched_sigma(0.95)
+    assert coupling_r2(64, ij.objectives.SlicedInfoNCE(4, 16, matched), 400) >= 0.95
+    assert coupling_r2(64, ij.objectives.InfoNCE(matched), 400) < 0.8
+
+
 def test_the_demo_takes_less_than_a_minute(tmp_path):
     start = time.perf_counter()
     done = subprocess.run(

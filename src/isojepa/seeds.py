@@ -30,3 +30,20 @@ def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu")
     source = torch.Generator(device=device)
     source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer
     return source
+
+
+class Stream:
+    """Generators for one call after another, for a module that is used without being handed any.
+
+    Args:
+        seed: any integer.
+        name: what the numbers are for.
+    """
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.seed, self.name, self.calls = seed, name, 0
+
+    def next(self) -> torch.Generator:
+        """Return a generator that no earlier call had."""
+        self.calls += 1
+        return generator(self.seed, self.name, self.calls - 1)

@@ -122,8 +122,15 @@ def test_slices_come_from_the_generator_alone():
         first = objective(views, generator(1)).total.item()
     assert objective(views, generator(1)).total.item() == first
     assert objective(views, generator(2)).total.item() != first
-    with pytest.raises(ValueError, match="SlicedInfoNCE draws subspaces: pass generator="):
-        objective(views)
+
+
+def test_calls_without_a_generator_draw_new_subspaces_reproducibly():
+    views = sample(dim=6)
+    calls = [SlicedInfoNCE(k=2, slices=2, seed=seed) for seed in (3, 3, 4)]
+    with untouched():
+        values = [[objective(views).total.item() for _ in range(2)] for objective in calls]
+    assert values[0] == values[1] != values[2]
+    assert values[0][0] != values[0][1]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from isojepa.training import SCHEDULES, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 from isojepa.worlds import LAWS, MIXINGS, PROCESSES
 
-_out = Console(highlight=False)
+_out = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
+from isojepa.seeds import Stream
 
 
 def matched_sigma(rho: float) -> float:
@@ -106,15 +107,19 @@ class SlicedInfoNCE(nn.Module):
         slices: number of subspaces per call; mutually orthogonal while they fit.
         sigma: kernel width within a subspace. See `matched_sigma`.
         weight: lambda, in [0, 1].
+        seed: draws the subspaces when a call brings no generator.
     """
 
-    def __init__(self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5) -> None:
+    def __init__(
+        self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5, seed: int = 0
+    ) -> None:
         super().__init__()
         if k < 1 or slices < 1:
             raise ValueError(f"k and slices must be positive, got k = {k} and slices = {slices}")
         if not 0 < sigma < math.inf:
             raise ValueError(f"sigma must be positive and finite, got {sigma}")
         self.k, self.slices, self.sigma = k, slices, sigma
+        self._stream = Stream(seed, "frames")
         self.weight = check_weight(weight)
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
@@ -123,9 +128,7 @@ class SlicedInfoNCE(nn.Module):
         dim = views.shape[-1]
         if self.k > dim:
             raise ValueError(f"k must be at most the embedding dimension {dim}, got {self.k}")
-        if generator is None:
-            raise ValueError("SlicedInfoNCE draws subspaces: pass generator=isojepa.generator(seed, step)")
-        frames = draw_frames(dim, self.k, self.slices, generator).to(views)
+        frames = draw_frames(dim, self.k, self.slices, generator or self._stream.next()).to(views)
         projected = views.unsqueeze(1) @ frames  # (view, slice, batch, k)
         alignment, regularizer = contrast(projected / self.sigma)
         return combine(self.weight, alignment, regularizer)

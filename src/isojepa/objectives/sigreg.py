@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
 from isojepa.objectives.loss import check_samples
-from isojepa.seeds import generator as make_generator
+from isojepa.seeds import Stream
 
 
 class SIGReg(nn.Module):
@@ -49,9 +49,8 @@ class SIGReg(nn.Module):
         self.t_max = t_max
         self.pooled = pooled
         self.unbiased = unbiased
-        self.seed = seed
         self.grid = Grid.trapezoid(knots, t_max)
-        self._calls = 0
+        self._stream = Stream(seed, "slices")
 
     def forward(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the scalar statistic.
@@ -62,15 +61,9 @@ class SIGReg(nn.Module):
         """
         check_samples(embeddings)
         dim = embeddings.shape[-1]
-        directions = self._draw(dim, generator).to(embeddings.device)
+        directions = draw_directions(dim, self.slices_for(dim), generator or self._stream.next())
         views = embeddings.reshape(-1, dim) if self.pooled else embeddings
-        return sliced_epps_pulley(views, directions, self.grid, self.unbiased)
-
-    def _draw(self, dim: int, generator: torch.Generator | None) -> Tensor:
-        if generator is None:
-            generator = make_generator(self.seed, "slices", self._calls)
-            self._calls += 1
-        return draw_directions(dim, self.slices_for(dim), generator)
+        return sliced_epps_pulley(views, directions.to(embeddings.device), self.grid, self.unbiased)
 
     def slices_for(self, dim: int) -> int:
         """Number of directions for embeddings of a dimension."""
