@@ -1,12 +1,12 @@
-"""Fill the README's tables from the records in docs/results, so that no number in it is typed by hand.
+"""Fill the documents' tables from the records in docs/results, so that no number is typed by hand.
 
 python docs/fill.py           write them
-python docs/fill.py --check   exit 1 if the README says anything else
+python docs/fill.py --check   exit 1 if a document says anything else
 """
 
 import json
-import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -57,24 +57,42 @@ def speed() -> str:
     return "\n".join(lines)
 
 
-def fill(text: str) -> str:
+def settings() -> str:
+    """What one change of the default settings does, on one seed."""
+    rows = json.loads((RESULTS / "two_dimensions.json").read_text())
+    default = next(row for row in rows if row["label"] == "defaults" and row["config"]["seed"] == 0)
+    lines = ["| change | R² | R² by rotation | seconds |", "|---|---|---|---|"]
+    for row in [default, *(row for row in rows if row["section"] == "settings")]:
+        lines.append(
+            f"| {row['label']} | {row['r2']:.4f} | {row['r2_orthogonal']:.4f} | {row['seconds']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+PAGES = {"README.md": {"quality": quality, "speed": speed}, "docs/settings.md": {"settings": settings}}
+
+
+def fill(text: str, blocks: dict[str, Callable[[], str]]) -> str:
     """Replace what stands between `<!-- name -->` and `<!-- /name -->`."""
-    for name, table in {"quality": quality(), "speed": speed()}.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-        text, count = re.subn(pattern, lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text, flags=re.DOTALL)
-        if count != 1:
-            raise SystemExit(f"README.md must have one block {name!r}, got {count}")
+    for name, table in blocks.items():
+        before, start, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- /{name} -->")
+        if not start or not end:
+            raise SystemExit(f"there must be a block {name!r}")
+        text = f"{before}{start}{table()}\n{end}{after}"
     return text
 
 
 def main() -> None:
-    """Write the README, or check it."""
-    readme = ROOT / "README.md"
-    before = readme.read_text(encoding="utf-8")
-    after = fill(before)
-    if "--check" in sys.argv:
-        raise SystemExit("README.md differs from docs/results: run make docs" if before != after else 0)
-    readme.write_text(after, encoding="utf-8")
+    """Write the pages, or check them."""
+    for name, blocks in PAGES.items():
+        page = ROOT / name
+        before = page.read_text(encoding="utf-8")
+        after = fill(before, blocks)
+        if "--check" not in sys.argv:
+            page.write_text(after, encoding="utf-8")
+        elif before != after:
+            raise SystemExit(f"{name} differs from docs/results: run make docs")
 
 
 if __name__ == "__main__":
