@@ -118,6 +118,8 @@ def read_config(path: str | Path) -> Config:
         data = _read_yaml(path)
     else:
         raise ValueError(f"config must be a .yaml, .yml or .json file, got {path}")
+    if isinstance(data, dict):  # a record's config.json says more than a config
+        data = {key: value for key, value in data.items() if key not in ("format", "isojepa")}
     try:
         return config_from(data)
     except ValueError as error:
@@ -131,7 +133,7 @@ def config_from(data: Any) -> Config:
         ValueError: an unknown key or a value of the wrong type.
     """
     problems: list[str] = []
-    config = _build(Config, data if data is not None else {}, "", problems)
+    config = _build(Config, data, "", problems)
     if problems:
         raise ValueError("; ".join(problems))
     return config
@@ -150,6 +152,7 @@ def _read_yaml(path: Path) -> Any:
 
 def _build(cls: type[T], data: Any, where: str, problems: list[str]) -> T:
     """Build one dataclass, adding to `problems` what does not fit."""
+    data = {} if data is None else data  # a section with nothing in it
     if not isinstance(data, Mapping):
         problems.append(f"{where or 'config'} must be a mapping, got {data!r}")
         return cls()

@@ -22,12 +22,15 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     Raises:
         OSError: the content could not be written, e.g. the disk is full; the old file is unchanged.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(None, f"cannot write {path}: it is not a plain file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # some writers make files that only their owner may read
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -74,6 +77,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
     return value
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
 
 
 def _keep(_: int) -> None:

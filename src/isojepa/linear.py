@@ -78,6 +78,17 @@ def r2_of(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.where(flat, 0.0, 1 - residual / np.where(flat, 1.0, spread))
 
 
+def spread(h: np.ndarray) -> tuple[float, float]:
+    """Smallest and mean variance over the principal directions of h (n, dim)."""
+    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(h, rowvar=False)))
+    return float(values[0]), float(values.mean())
+
+
+def collapsed(smallest: float, mean: float) -> bool:
+    """Whether a direction has next to no variance: a thousandth of the mean, or all of them none."""
+    return smallest < 1e-3 * mean or mean < 1e-6
+
+
 def held_out_r2(x: np.ndarray, y: np.ndarray) -> float:
     """Mean over outputs of the held-out R^2 of y (n, out) regressed on x (n, in).
 

@@ -67,7 +67,7 @@ def build_encoder(config: EncoderConfig, world: World, seed: int) -> nn.Module:
                 f"encoder 'coupling' keeps the observed dimension {world.observed_dim}, got dim {config.dim}"
             )
     else:
-        options |= {"in_dim": world.observed_dim, "out_dim": config.dim or world.dim}
+        options |= {"in_dim": world.observed_dim, "out_dim": world.dim if config.dim is None else config.dim}
     return build("encoder", config.name, ENCODERS, options)
 
 
@@ -85,10 +85,12 @@ def build_objective(config: ObjectiveConfig, world: World, dim: int) -> nn.Modul
     if isinstance(sigma, str):
         if sigma not in ("matched", "learned"):
             raise ValueError(f"sigma must be a number, 'matched' or 'learned', got {sigma!r}")
-        if sigma == "learned":
+        if sigma == "learned" and config.name == "infonce":
             options["learned"] = True
         rho = world.correlation
-        sigma = matched_sigma(sum(rho) / len(rho) if isinstance(rho, tuple) else rho)
+        if isinstance(rho, tuple):
+            raise ValueError(f"sigma {sigma!r} starts from one correlation for all latents, got {rho}")
+        sigma = matched_sigma(rho)
     options["sigma"] = sigma
     if config.name == "aninfonce":
         options["dim"] = dim
@@ -100,7 +102,8 @@ def build_all(config: Config) -> tuple[nn.Module, World, nn.Module]:
     config.training.checked()
     world = build_world(config.world)
     encoder = build_encoder(config.encoder, world, config.seed)
-    return encoder, world, build_objective(config.objective, world, config.encoder.dim or world.dim)
+    dim = world.dim if config.encoder.dim is None else config.encoder.dim
+    return encoder, world, build_objective(config.objective, world, dim)
 
 
 def train(
@@ -155,7 +158,7 @@ def load(path: str | Path) -> tuple[nn.Module, World, Record]:
         raise ValueError(f"record {path} is not finished; run the same training command to go on with it")
     config = config_from(record.config)
     encoder, world, _ = build_all(config)
-    encoder.load_state_dict(record.load_encoder())
+    record.load_weights("encoder", encoder)
     return encoder.eval(), world, record
 
 

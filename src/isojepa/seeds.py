@@ -3,12 +3,14 @@
 Every random choice of the library draws from a `torch.Generator` that its caller made here. A stream is
 named by words and numbers, e.g. ("data", 17) for the batch of step 17, so a run that is stopped and
 started again needs no saved generator state: step 17 always sees the same batch. The global generators of
-torch, numpy and Python are never read or seeded.
+torch, numpy and Python are never read or seeded, but for `borrowed`, which puts torch's back.
 """
 
+import contextlib
 import hashlib
 import json
 import operator
+from collections.abc import Iterator
 
 import torch
 
@@ -30,6 +32,20 @@ def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu")
     source = torch.Generator(device=device)
     source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer
     return source
+
+
+@contextlib.contextmanager
+def borrowed(seed: int, *stream: str | int) -> Iterator[None]:
+    """Lend the CPU's global generator to modules that draw from it by themselves, such as dropout.
+
+    Inside, it is at the start of the named stream; afterwards, where it was. The only place that touches it.
+    """
+    before = torch.get_rng_state()
+    torch.set_rng_state(generator(seed, *stream).get_state())
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
 
 
 class Stream:

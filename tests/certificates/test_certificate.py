@@ -57,7 +57,61 @@ def test_collapse_is_seen_even_when_no_single_dimension_is_dead(gaussian_pairs):
     flat = torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     certificate = ij.certify(z @ flat, next=z_next @ flat, rho=0.9)
     assert certificate.grade == "collapsed"
-    assert certificate.verdict.startswith("Collapsed: the embedding has a direction of variance")
+    assert certificate.verdict.startswith("Collapsed: the embedding does not fill its 2 dimensions")
+
+
+def test_what_is_small_few_or_wide_is_not_called_collapsed(gaussian_pairs):
+    z, _ = gaussian_pairs
+    assert ij.certify(0.03 * z).grade == "unproven"
+    assert ij.certify(torch.randn(500, 600, generator=ij.generator(0, "few"))).grade == "unproven"
+    wide = z @ torch.randn(3, 5, generator=ij.generator(0, "wide"))
+    assert ij.certify(wide, latents=z).grade == "linear"
+
+
+def test_a_wrong_rho_certifies_nothing():
+    # half the variance is quadratic: the bound is large with the true rho, delta negative with a smaller one
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.95).sample(50_000, ij.generator(0, "wrong"))
+
+    def bend(z):
+        return (z + (z**2 - 1) / 2**0.5) / 2**0.5
+
+    right = ij.certify(bend(z), next=bend(z_next), rho=0.95)
+    wrong = ij.certify(bend(z), next=bend(z_next), rho=0.95**2)
+    assert right.grade == "unproven"
+    assert not right.bound.refuted
+    assert wrong.grade == "refuted"
+    assert "rho is wrong or the world is another" in wrong.verdict
+    labelled = ij.certify(bend(z), next=bend(z_next), latents=z, rho=0.95**2)
+    assert labelled.holds is None
+    assert "rho is wrong or the world is another" in labelled.verdict
+
+
+def test_a_dropped_latent_gets_no_bound_when_it_can_be_known(spiral):
+    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95))
+    certificate = ij.certify(lambda x: x[:, :1], world, samples=4000)
+    assert certificate.bound is None
+    assert "as many embedding dimensions as latents, 2, got 1" in certificate.bound_missing
+
+
+def test_a_world_of_ones_own_needs_only_to_be_sampled():
+    class Own:
+        dim = 2
+
+        def sample(self, n, generator):
+            z = torch.randn(n, 2, generator=generator)
+            return ij.worlds.Pairs(z, z, z, z)
+
+    certificate = ij.certify(lambda x: x, Own(), samples=1000)
+    assert certificate.grade == "rotation"
+    assert "does not say how its pairs correlate" in certificate.bound_missing
+
+
+def test_frozen_parts_of_an_encoder_stay_frozen(spiral):
+    encoder = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Dropout(0.5))
+    encoder.train()
+    encoder[0].eval()
+    ij.certify(encoder, spiral, samples=100)
+    assert [part.training for part in encoder.modules()] == [True, False, True]
 
 
 def test_what_is_missing_for_a_bound_is_said(gaussian_pairs):
@@ -133,6 +187,9 @@ BAD = [
     (np.array([["a", "b"]] * 4), {}, "embeddings must hold real numbers"),
     (np.ones((4, 2), complex), {}, "embeddings must hold real numbers, got complex128"),
     (np.ones((9, 2)), {"next": np.ones((9, 2)), "rho": 1.2}, r"rho must lie in \(0, 1\), got 1.2"),
+    (np.ones((9, 2)), {"rho": 7}, r"rho must lie in \(0, 1\), got 7"),
+    (np.ones((9, 2)), {"rho": [0.9, 0.8]}, r"rho must lie in \(0, 1\), got \[0.9, 0.8\]"),
+    (np.full((9, 2), 1e200), {}, "embeddings must be below 1e100 in size, got 1e\\+200"),
     (np.ones((9, 2)), {"confidence": 1.0}, r"confidence must lie in \(0, 1\), got 1.0"),
 ]
 
@@ -155,6 +212,7 @@ def test_an_encoder_without_a_world_and_arrays_with_one_are_refused(spiral):
 def test_damaged_and_strange_files_are_refused(tmp_path):
     (tmp_path / "a.npy").write_bytes(b"not numpy")
     np.savez(tmp_path / "b.npz", h=np.ones((4, 2)), hidden=np.ones((4, 2)))
+    np.savez(tmp_path / "h.npz", z=np.ones((4, 2)))
     np.savez(tmp_path / "c.npz", z=np.ones((4, 2)), h_next=np.ones((4, 2)))
     np.save(tmp_path / "d.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "e.csv").write_text("1,2")
@@ -163,6 +221,7 @@ def test_damaged_and_strange_files_are_refused(tmp_path):
         "a.npy": "damaged or not a plain .npy file",
         "b.npz": "array name must be one of .* got 'hidden'",
         "c.npz": "must hold an array 'h' or 'embeddings'",
+        "h.npz": "must hold an array 'h' or 'embeddings', got z",
         "d.npy": "damaged or not a plain .npy file",
         "e.csv": "must be a record, or an npy, npz or safetensors file, got '.csv'",
         "f.safetensors": "damaged or not a plain .safetensors file",

@@ -214,6 +214,29 @@ def test_a_collapsed_run_exits_1_and_keeps_its_record(capsys, tmp_path):
     assert ij.Record.open(tmp_path / "run").result["status"] == "collapsed"
 
 
+def test_the_demo_replaces_an_earlier_demo_and_nothing_else(capsys, tmp_path, record):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/result.json").write_text("{}")
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    assert "is not a record" in refuse(capsys, "demo", "--out", tmp_path / "mine")
+    assert (tmp_path / "mine/thesis.txt").exists()
+    before = (record / "result.json").read_text()
+    assert "holds the record of another run" in refuse(capsys, "demo", "--out", record)
+    assert (record / "result.json").read_text() == before
+
+
+def test_a_records_own_config_trains_the_same_run(capsys, record, tmp_path):
+    code, out, _ = run(capsys, "train", "--config", record / "config.json", "--json", "--out", tmp_path)
+    assert code == 0
+    again = json.loads(out)["record"]
+    assert ij.Record.open(again).metrics == ij.Record.open(record).metrics
+
+
+def test_what_torch_refuses_is_one_line_too(capsys, tmp_path):
+    batch = ["--training.batch", "100000000000000", "--training.batch-start", "None"]
+    assert "memory" in refuse(capsys, "train", *SMALL, *batch, "--out", tmp_path)
+
+
 def test_help_teaches_every_command():
     for command in ("", "demo", "train", "certify", "report", "list"):
         done = subprocess.run(

@@ -225,9 +225,13 @@ def test_views_of_a_wrong_shape_are_refused():
             objective(torch.zeros(2, 1, 3), generator(0))
     with pytest.raises(ValueError, match=r"views must have dim 3, got shape \(2, 8, 4\)"):
         AnInfoNCE(3)(torch.zeros(2, 8, 4))
-    with pytest.raises(ValueError, match="k must be at most the embedding dimension 3, got 4"):
-        SlicedInfoNCE(k=4)(torch.zeros(2, 8, 3), generator(0))
     with pytest.raises(ValueError, match="k and slices must be positive, got k = 0 and slices = 2"):
         SlicedInfoNCE(k=0, slices=2)
     with pytest.raises(ValueError, match="k and slices must be positive, got k = 2 and slices = 0"):
         SlicedInfoNCE(k=2, slices=0)
+
+
+def test_subspaces_of_a_small_embedding_are_the_whole_of_it():
+    views = sample(dim=3)
+    whole = SlicedInfoNCE(k=9, slices=2)(views, generator(1)).total.item()
+    assert whole == pytest.approx(InfoNCE()(views).total.item(), rel=1e-6)

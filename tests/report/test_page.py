@@ -127,7 +127,7 @@ def test_badge_has_the_colour_of_the_grade(tmp_path: Path, sample: Sample, grade
         "rotation": sample.certificate,
         "linear": ij.certify(z @ np.array([[2.0, 0.0], [0.0, 0.5]]), latents=z),
         "none": ij.certify(np.cos(3 * z), latents=z),
-        "collapsed": ij.certify(z * [1.0, 0.001], latents=z),
+        "collapsed": ij.certify(z * [1.0, 0.001]),
         "unproven": ij.certify(z),
     }[grade]
     assert certificate.grade == grade

@@ -38,7 +38,7 @@ def test_training_raises_r2_far_above_the_untrained_encoders():
     world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), ij.worlds.Parabola())
     encoder, objective = parts()
     before = ij.certify(encoder, world, samples=4000).recovery.r2_h_to_z.estimate
-    run = fit(encoder, world, objective, steps=800, batch=256, learning_rate=1e-2, eval_every=100)
+    run = fit(encoder, world, objective, steps=800, batch=512)
     assert run.status == "done"
     assert run.r2 > 0.97 > before + 0.1
 
@@ -219,6 +219,70 @@ def test_a_run_that_collapses_says_so_and_keeps_its_record(tmp_path):
     assert ij.Record.open(tmp_path / "run").result["status"] == "collapsed"
 
 
+def test_weights_that_turn_nan_are_told_and_not_called_done(spiral, tmp_path):
+    encoder, objective = parts()
+    options = {**SHORT, "steps": 1, "learning_rate": 1e30, "clip": None}
+    with pytest.warns(RunWarning, match="the embeddings became NaN or Inf by step 1"):
+        run = fit(encoder, spiral, objective, record=tmp_path / "run", **options)
+    assert run.status == "diverged"
+
+
+def test_dropout_is_repeatable_resumable_and_leaves_the_global_generator(spiral, tmp_path):
+    def noisy():
+        torch.rand(3)
+        return torch.nn.Sequential(torch.nn.Dropout(0.1), ij.encoders.MLP(2, 2, width=8, layers=2))
+
+    config = {"note": "same for both"}
+    _, objective = parts()
+    first = fit(noisy(), spiral, objective, **SHORT)
+    state = torch.get_rng_state()
+    second = fit(noisy(), spiral, objective, **SHORT)
+    torch.set_rng_state(state)
+    torch.rand(3)
+    assert first.metrics == second.metrics
+    with pytest.raises(RuntimeError, match="crash"):
+        fit(noisy(), spiral, StopAt(objective, 33), record=tmp_path / "run", config=config, **SHORT)
+    resumed = fit(noisy(), spiral, objective, record=tmp_path / "run", config=config, **SHORT)
+    assert resumed.metrics == first.metrics
+
+
+def test_an_oblique_collapse_is_seen_where_every_dimension_varies(spiral):
+    class Oblique(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+        def forward(self, x):
+            return torch.stack((x[:, 0], x[:, 0] + 1e-3 * x[:, 1]), 1) * self.scale
+
+    with pytest.warns(RunWarning, match="the embedding collapsed"):
+        assert fit(Oblique(), spiral, ij.objectives.LeJEPA(), **SHORT).status == "collapsed"
+
+
+def test_what_an_objective_learns_is_in_the_record(spiral, tmp_path):
+    encoder, _ = parts()
+    learned = ij.objectives.AnInfoNCE(2)
+    fit(encoder, spiral, learned, record=tmp_path / "run", **SHORT)
+    encoder, _ = parts()
+    fresh = ij.objectives.AnInfoNCE(2)
+    fit(encoder, spiral, fresh, record=tmp_path / "run", **SHORT)
+    assert torch.equal(fresh.precision, learned.precision)
+    assert not torch.equal(fresh.precision, torch.ones(2))
+
+
+def test_a_regularizer_in_place_of_an_objective_is_told(spiral):
+    encoder, _ = parts()
+    with pytest.raises(ValueError, match=r"objective must return a Loss, got Tensor; .*LeJEPA\(regularizer"):
+        fit(encoder, spiral, ij.objectives.SIGReg(), **SHORT)
+
+
+def test_an_unknown_device_is_told(spiral, tmp_path):
+    encoder, objective = parts()
+    with pytest.raises(ValueError, match="accelerator must be a device of this machine, got 'abacus'"):
+        fit(encoder, spiral, objective, accelerator="abacus", record=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_learned_width_of_infonce_is_trained_with_the_encoder(spiral):
     encoder, _ = parts()
     objective = ij.objectives.InfoNCE(sigma=3.0, learned=True)
@@ -245,6 +309,7 @@ def test_the_batch_grows_geometrically_from_start_to_end():
     assert [recipe.batch_at(step) for step in range(5)] == [128, 256, 512, 1024, 2048]
     assert Recipe(steps=5, batch=64, batch_start=None).batch_at(3) == 64
     assert Recipe(steps=1, batch=64, batch_start=8).batch_at(0) == 8
+    assert Recipe(steps=9, batch=64, batch_start=256).batch_at(0) == 64  # it never starts above its end
 
 
 def test_an_encoder_that_does_not_fit_the_world_is_told_before_training(spiral):

@@ -169,5 +169,55 @@ def test_a_record_is_trained_by_one_process_at_a_time_and_freed_by_a_kill(spiral
 
 def test_no_pickle_is_loaded(spiral, tmp_path):
     start(spiral, tmp_path / "run")
-    kinds = {path.suffix for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    assert kinds == {".json", ".jsonl", ".safetensors"}
+    kinds = {path.suffix or path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert kinds == {".json", ".jsonl", ".safetensors", ".lock"}
+
+
+def test_what_a_killed_write_left_is_removed_and_does_not_hurt(spiral, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    interrupt_after_first_checkpoint(spiral, path, monkeypatch)
+    leftovers = [path / "checkpoint/.state.safetensors.1.tmp", path / ".result.json.1.tmp"]
+    for leftover in leftovers:
+        leftover.write_bytes(b"half")
+    assert start(spiral, path).status == "done"
+    assert not any(leftover.exists() for leftover in leftovers)
+    assert not (path / "checkpoint").exists()
+
+
+def test_files_of_a_record_may_be_read_by_whom_the_umask_allows(spiral, tmp_path):
+    before = os.umask(0o022)
+    try:
+        start(spiral, tmp_path / "run")
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "run").iterdir()}
+    assert modes["encoder.safetensors"] == modes["config.json"] == 0o644
+
+
+def test_a_run_may_go_on_with_other_checkpoints_but_not_with_another_seed(spiral, tmp_path, monkeypatch):
+    interrupt_after_first_checkpoint(spiral, tmp_path / "run", monkeypatch)
+    with pytest.raises(ValueError, match=r"another config \(seed: 0 there, 1 asked for\)"):
+        start(spiral, tmp_path / "run", seed=1)
+    assert start(spiral, tmp_path / "run", checkpoint_seconds=5.0).status == "done"
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", "{"])
+def test_a_damaged_result_is_told(spiral, tmp_path, content):
+    start(spiral, tmp_path / "run")
+    (tmp_path / "run/result.json").write_text(content)
+    with pytest.raises(ValueError, match=r"result.json is not"):
+        start(spiral, tmp_path / "run")
+
+
+def test_runs_that_differ_only_inside_their_objects_do_not_share_a_record(spiral, tmp_path):
+    def train(weight, seed, mixing):
+        world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), mixing)
+        objective = ij.objectives.LeJEPA(weight, regularizer=ij.objectives.SIGReg(slices=4))
+        encoder = ij.encoders.MLP(2, 2, width=8, layers=2, seed=seed)
+        return fit(encoder, world, objective, record=tmp_path / "run", **SHORT)
+
+    train(1e-3, 0, lambda z: z)
+    train(1e-3, 0, lambda z: z)  # another function that does the same
+    for other in ((0.9, 0, lambda z: z), (1e-3, 1, lambda z: z), (1e-3, 0, lambda z: 2 * z)):
+        with pytest.raises(ValueError, match="made with another config"):
+            train(*other)

@@ -16,6 +16,8 @@ blocks.
 
 The bound grows with epsilon and with D, so its interval runs from its value at both lower ends to its
 value at both upper ends, each end at half the error probability (Bonferroni).
+
+The pairs must be independent of each other: of a recorded trajectory, take pairs far enough apart.
 """
 
 from dataclasses import dataclass
@@ -29,7 +31,11 @@ _BLOCKS = 20
 
 @dataclass(frozen=True)
 class Bound:
-    """The terms of Theorem 3. Intervals of delta, D and epsilon^2 are raw: nothing in them is clipped."""
+    """The terms of Theorem 3. Intervals of delta, D and epsilon^2 are raw: nothing in them is clipped.
+
+    `refuted` tells that delta lies below 0 beyond chance. No embedding of a Gaussian world of correlation rho
+    can do that, so rho is wrong or the world is another, and the bound means nothing.
+    """
 
     rho: float
     epsilon_plain: float
@@ -41,6 +47,7 @@ class Bound:
     d_clipped: float
     bound: Interval
     per_dimension: Interval
+    refuted: bool
 
 
 def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: float = 0.95) -> Bound:
@@ -82,6 +89,7 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
         d_clipped=max(delta.estimate, 0.0) * gain,
         bound=bound,
         per_dimension=bound.scaled(1 / dim),
+        refuted=delta_wide.high < 0,
     )
 
 

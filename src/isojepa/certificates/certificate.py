@@ -16,12 +16,13 @@ from isojepa.certificates.bound import Bound, measure_bound
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery, measure_recovery
+from isojepa.encoders.modes import evaluating
+from isojepa.linear import collapsed, spread
 from isojepa.seeds import generator
 from isojepa.worlds import World
 
 _LINEAR = 0.99  # R^2 from which the latents count as recovered
 _CLOSE = 0.9  # R^2 from which they count as mostly recovered
-_COLLAPSED = 1e-3  # variance below which an embedding direction is dead
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Certificate:
     Attributes:
         samples, dim: number and dimension of the embeddings.
         confidence: of every interval.
-        smallest_variance: of the embedding's principal directions.
+        smallest_variance, mean_variance: of the embedding's principal directions.
         recovery: comparison with the latents; None without them.
         bound: Theorem 3; None where it does not apply.
         bound_missing: why there is no bound.
@@ -52,6 +53,7 @@ class Certificate:
     dim: int
     confidence: float
     smallest_variance: float
+    mean_variance: float
     recovery: Recovery | None
     bound: Bound | None
     bound_missing: str | None
@@ -60,18 +62,23 @@ class Certificate:
     def holds(self) -> bool | None:
         if self.bound is None or self.recovery is None or self.recovery.procrustes_error is None:
             return None
+        if self.bound.refuted:
+            return None
         return self.recovery.procrustes_error.low <= self.bound.bound.high
 
     @property
     def grade(self) -> str:
-        """One of collapsed, rotation, linear, partial, none, bounded, unproven."""
-        if self.smallest_variance < _COLLAPSED:
+        """One of rotation, linear, collapsed, partial, none; without labels bounded, refuted, unproven."""
+        if self.recovery is not None and self.recovery.r2_h_to_z.estimate >= _LINEAR:
+            orthogonal = self.recovery.r2_orthogonal
+            return "rotation" if orthogonal and orthogonal.estimate >= 2 * _LINEAR - 1 else "linear"
+        # with few samples some direction always looks empty
+        if self.samples > 2 * self.dim and collapsed(self.smallest_variance, self.mean_variance):
             return "collapsed"
         if self.recovery is not None:
-            r2, orthogonal = self.recovery.r2_h_to_z.estimate, self.recovery.r2_orthogonal
-            if r2 >= _LINEAR:
-                return "rotation" if orthogonal and orthogonal.estimate >= 2 * _LINEAR - 1 else "linear"
-            return "partial" if r2 >= _CLOSE else "none"
+            return "partial" if self.recovery.r2_h_to_z.estimate >= _CLOSE else "none"
+        if self.bound is not None and self.bound.refuted:
+            return "refuted"
         if self.bound is not None and self.bound.per_dimension.high <= 1 - _CLOSE:
             return "bounded"
         return "unproven"
@@ -111,6 +118,9 @@ def certify(
 ) -> Certificate:
     """Certify an encoder in a world, or embeddings that are already there.
 
+    The intervals take the samples as independent of each other. Neighbours on one recorded trajectory are
+    not: take pairs far enough apart.
+
     Args:
         source: an encoder, with `world`; or (n, m) embeddings.
         world: where pairs are sampled from for an encoder.
@@ -136,12 +146,14 @@ def certify(
             raise ValueError("an encoder with a world brings its own next, latents and rho")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        embeddings = embed(source, world, samples or default_samples(world.dim), seed)
+        embeddings = embed(source, world, default_samples(world.dim) if samples is None else samples, seed)
         rho, missing = _usable_rho(world)
     else:
         if callable(source) and not isinstance(source, Tensor):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         embeddings = Embeddings(source, next, latents)  # type: ignore[arg-type]
+        if rho is not None and not (isinstance(rho, int | float) and 0 < rho < 1):
+            raise ValueError(f"rho must lie in (0, 1), got {rho}")
         missing = None if rho is not None else "the correlation rho of the pairs is not known"
     if embeddings.h_next is None and missing is None:
         missing = "it needs embeddings of both views of each pair"
@@ -153,20 +165,13 @@ def embed(
 ) -> Embeddings:
     """Embed fresh pairs of a world, in evaluation mode and without gradients."""
     pairs = world.sample(samples, generator(seed, "certify"))
-    module = encoder if isinstance(encoder, nn.Module) else None
-    training = module.training if module is not None else False
-    device = next((p.device for p in module.parameters()), torch.device("cpu")) if module else None
-    if module is not None:
-        module.eval()
-    try:
-        with torch.no_grad():
-            views = [
-                torch.cat([encoder(part.to(device)).cpu() for part in x.split(chunk)])
-                for x in (pairs.x, pairs.x_next)
-            ]
-    finally:
-        if module is not None:
-            module.train(training)
+    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
+    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
+    with evaluating(encoder), torch.no_grad():
+        views = [
+            torch.cat([encoder(part.to(device)).cpu() for part in x.split(chunk)])
+            for x in (pairs.x, pairs.x_next)
+        ]
     return Embeddings(views[0], views[1], pairs.z)  # type: ignore[arg-type]
 
 
@@ -176,8 +181,10 @@ def default_samples(dim: int) -> int:
 
 
 def _usable_rho(world: World) -> tuple[float | None, str | None]:
-    correlation = world.correlation
-    if not world.process.gaussian:
+    correlation = getattr(world, "correlation", None)
+    if correlation is None:
+        return None, "this world does not say how its pairs correlate"
+    if not getattr(world, "gaussian", False):
         return None, "Theorem 3 asks for Gaussian latents and this world's are not"
     if isinstance(correlation, tuple) and len(set(correlation)) > 1:
         return None, "Theorem 3 asks for one correlation for all latents and this world's differ"
@@ -190,15 +197,20 @@ def _certificate(
     h, h_next, z = embeddings.h, embeddings.h_next, embeddings.z
     if missing is None and len(h) < 8:
         missing = f"it needs at least 8 pairs, got {len(h)}"
+    if missing is None and z is not None and z.shape[1] != h.shape[1]:
+        missing = (
+            f"Theorem 3 asks for as many embedding dimensions as latents, {z.shape[1]}, got {h.shape[1]}"
+        )
     bound = None
     if missing is None and h_next is not None and rho is not None:
         bound = measure_bound(h, h_next, rho, confidence)
-    covariance = np.atleast_2d(np.cov(h, rowvar=False))
+    smallest, mean = spread(h)
     return Certificate(
         samples=len(h),
         dim=h.shape[1],
         confidence=confidence,
-        smallest_variance=float(np.linalg.eigvalsh(covariance)[0]),
+        smallest_variance=smallest,
+        mean_variance=mean,
         recovery=measure_recovery(h, z, confidence) if z is not None else None,
         bound=bound,
         bound_missing=missing,
@@ -217,11 +229,17 @@ def format_value(line: Line) -> str:
     return f"{number(line.value)}  [{number(line.interval.low)}, {number(line.interval.high)}]"
 
 
+_REFUTED = (
+    "There is no bound: the pairs lie closer together than any embedding of a Gaussian world with "
+    "rho = {rho:g} can bring them, so rho is wrong or the world is another."
+)
+
+
 def _verdict(c: Certificate) -> str:
     if c.grade == "collapsed":
         return (
-            f"Collapsed: the embedding has a direction of variance {c.smallest_variance:.2g}, "
-            "so at least one latent is lost."
+            f"Collapsed: the embedding does not fill its {c.dim} dimensions; its smallest variance is "
+            f"{c.smallest_variance:.2g} where the mean is {c.mean_variance:.2g}."
         )
     if c.recovery is not None:
         return _labelled_verdict(c, c.recovery)
@@ -230,9 +248,12 @@ def _verdict(c: Certificate) -> str:
     share = 100 * c.bound.per_dimension.high
     if c.grade == "bounded":
         return (
-            f"World model, certified without labels: if the latents are Gaussian with rho = {c.bound.rho:g}, "
-            f"the embedding is a rotation of them up to at most {share:.2g} % of their variance."
+            f"World model, certified without labels: if the latents are {c.dim} Gaussians with "
+            f"rho = {c.bound.rho:g}, the embedding is a rotation of them up to at most {share:.2g} % "
+            "of their variance."
         )
+    if c.grade == "refuted":
+        return _REFUTED.format(rho=c.bound.rho)
     return (
         f"Not certified without labels: the bound allows {share:.3g} % of the latents' variance to be wrong. "
         "The encoder may still be good; the training may not have converged."
@@ -264,6 +285,8 @@ def _labelled_verdict(c: Certificate, r: Recovery) -> str:
         text += " Theorem 3's bound holds."
     if c.holds is False:
         text += " The error exceeds Theorem 3's bound: the world breaks one of its assumptions."
+    if c.bound is not None and c.bound.refuted:
+        text += " " + _REFUTED.format(rho=c.bound.rho)
     return text
 
 
@@ -295,6 +318,6 @@ def _lines(c: Certificate) -> list[Line]:
         lines.append(Line("eps, plain", b.epsilon_plain, None, "the same with the noise of a finite sample"))
         add("delta, raw", b.delta, "alignment loss above that of a linear encoder; below 0 only by chance")
         add("D, raw", b.d, "bound on the embedding's nonlinear energy")
-    variance = "smallest variance of any direction; 0 is collapse, 1 is ideal"
+    variance = "smallest variance of any direction; 1 is ideal, far below the others is collapse"
     lines.append(Line("smallest variance", c.smallest_variance, None, variance))
     return lines

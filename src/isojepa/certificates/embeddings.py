@@ -75,8 +75,8 @@ def read_named(path: str | Path) -> dict[str, np.ndarray]:
         ValueError: the file is missing or damaged, or its names are not understood.
     """
     arrays = _read(Path(path))
-    if len(arrays) == 1:
-        return {"h": next(iter(arrays.values()))}
+    if list(arrays) == ["arr_0"]:  # numpy's name for an array that was given none
+        return {"h": arrays["arr_0"]}
     named: dict[str, np.ndarray] = {}
     for name, value in arrays.items():
         if name in _IGNORED:
@@ -124,6 +124,8 @@ def _check(name: str, value: Any) -> np.ndarray:
         raise ValueError(f"{name} must be (samples, dim), got shape {array.shape}")
     if len(array) < 2 or array.shape[1] < 1:
         raise ValueError(f"{name} must have at least 2 samples and 1 dimension, got shape {array.shape}")
+    if np.abs(array).max(initial=0, where=np.isfinite(array)) > 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size, got {np.nanmax(np.abs(array)):.3g}")
     bad = ~np.isfinite(array)
     if bad.any():
         rows = int(bad.any(1).sum())

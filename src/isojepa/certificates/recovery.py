@@ -6,7 +6,7 @@ Every map is fitted on one half of the samples and scored on the other.
     r2_z_to_h            R^2 of h regressed on z: is the embedding nothing but the latents?
     r2_orthogonal        R^2 of z predicted by a rotation and translation of h
     gap                  r2_h_to_z - r2_orthogonal: what a linear map gains over a rotation
-    orthogonality_error  |Q^T Q - I|_F / sqrt(n) of the fitted h ~ Q z
+    orthogonality_error  |Q^T Q - I|_F / sqrt(n) of the fitted h ~ Q z; noise in the fit adds to it
     procrustes_error     E |h - E h - Q (z - E z)|^2 for the best orthogonal Q: the left side of Theorem 3
 
 R^2 is the mean over dimensions. Reference: Klindt, LeCun & Balestriero (2026), Appendix H.
@@ -93,7 +93,7 @@ def _orthogonality(h: np.ndarray, z: np.ndarray, confidence: float) -> Interval 
     square, product = sum(squares), sum(products)
 
     def value(zz: np.ndarray, zh: np.ndarray) -> float:
-        q = np.linalg.lstsq(zz, zh, rcond=None)[0] if dim == 1 else np.linalg.solve(zz, zh)
+        q = np.linalg.solve(zz, zh)
         return float(np.linalg.norm(q @ q.T - np.eye(dim)) / np.sqrt(dim))
 
     try:

@@ -18,7 +18,7 @@ from isojepa.config import Config
 from isojepa.encoders import ENCODERS
 from isojepa.files import plain
 from isojepa.names import choose
-from isojepa.training import SCHEDULES, Run, TensorBoard, WeightsAndBiases
+from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 from isojepa.worlds import LAWS, MIXINGS, PROCESSES
 
@@ -40,8 +40,7 @@ class Demo:
 
     def run(self) -> int:
         config = Config(seed=self.seed)
-        if (self.out / "result.json").exists():
-            shutil.rmtree(self.out)
+        self._clear()
         _out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         _out.print(f"Training {_summary(config)} ...")
         run = runs.train(config, record=self.out)
@@ -49,6 +48,19 @@ class Demo:
         _print_certificate(_write_report(self.out, self.out / "report.html"))
         _out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
+
+    def _clear(self) -> None:
+        """Remove an earlier demo, and nothing else."""
+        if not self.out.exists() or not any(self.out.iterdir()):
+            return
+        found = Record.open(self.out).config  # told if it is no record
+        if {**found, "seed": 0} != plain(Config().to_dict()):
+            raise ValueError(f"{self.out} holds the record of another run: choose another --out")
+        if found["seed"] == self.seed and Record(self.out).result is None:
+            return  # a demo that was stopped goes on
+        for name in ("config.json", "result.json", "metrics.jsonl", "report.html", "picture.png"):
+            (self.out / name).unlink(missing_ok=True)
+        shutil.rmtree(self.out / "checkpoint", ignore_errors=True)
 
 
 @dataclass
@@ -84,7 +96,9 @@ class Train:
         path = self.record or runs.record_path(self.settings, self.out)
         runs.build_all(self.settings)  # what is wrong with the settings is told before anything else
         if not self.json:
-            _out.print(f"Training {_summary(self.settings)}\nRecord: {path}")
+            done = Record(path).result is not None
+            verb = "Already trained:" if done else "Training"
+            _out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
         run = runs.train(self.settings, record=path, loggers=self._loggers(path))
         if self.json:
             _print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
@@ -98,7 +112,6 @@ class Train:
         if self.tensorboard:
             loggers.append(TensorBoard(path / "tensorboard"))
         if self.wandb:
-            path.mkdir(parents=True, exist_ok=True)
             loggers.append(WeightsAndBiases(self.wandb, path, self.settings.to_dict()))
         return loggers
 
@@ -152,6 +165,8 @@ class Certify:
         return certify(encoder, world, samples=self.samples, seed=self.seed, confidence=self.confidence)
 
     def _of_files(self) -> Certificate:
+        if self.samples is not None:
+            raise ValueError("samples are drawn for a record; a file has those it has")
         arrays = read_named(self.source)
         for name, path in (("h_next", self.next), ("z", self.latents)):
             if path is not None:

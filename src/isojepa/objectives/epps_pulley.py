@@ -227,4 +227,5 @@ def _forget_pool() -> None:
     _pool = None
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # systems without fork need no such care
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -64,6 +64,9 @@ class InfoNCE(nn.Module):
         alignment, regularizer = contrast(check_views(views) / sigma)
         return combine(self.weight, alignment, regularizer, sigma=sigma)
 
+    def extra_repr(self) -> str:
+        return f"sigma={self.log_sigma.exp().item():.6g}, learned={self.learned}, weight={self.weight}"
+
 
 class AnInfoNCE(nn.Module):
     """InfoNCE with one learned precision per dimension (Rusak et al. 2024, "InfoNCE: Identifying the Gap").
@@ -98,12 +101,15 @@ class AnInfoNCE(nn.Module):
         alignment, regularizer = contrast(views / self.log_sigma.exp())
         return combine(self.weight, alignment, regularizer)
 
+    def extra_repr(self) -> str:
+        return f"dim={len(self.log_sigma)}, weight={self.weight}"
+
 
 class SlicedInfoNCE(nn.Module):
     """InfoNCE averaged over random orthonormal k-dimensional subspaces, drawn anew at each call.
 
     Args:
-        k: dimension of a subspace; at most the embedding's.
+        k: dimension of a subspace; the whole space when the embedding has no more.
         slices: number of subspaces per call; mutually orthogonal while they fit.
         sigma: kernel width within a subspace. See `matched_sigma`.
         weight: lambda, in [0, 1].
@@ -126,12 +132,13 @@ class SlicedInfoNCE(nn.Module):
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
         check_views(views)
         dim = views.shape[-1]
-        if self.k > dim:
-            raise ValueError(f"k must be at most the embedding dimension {dim}, got {self.k}")
-        frames = draw_frames(dim, self.k, self.slices, generator or self._stream.next()).to(views)
+        frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
         projected = views.unsqueeze(1) @ frames  # (view, slice, batch, k)
         alignment, regularizer = contrast(projected / self.sigma)
         return combine(self.weight, alignment, regularizer)
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}, slices={self.slices}, sigma={self.sigma}, weight={self.weight}"
 
 
 def contrast(views: Tensor) -> tuple[Tensor, Tensor]:

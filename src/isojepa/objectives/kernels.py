@@ -33,7 +33,19 @@ _LANES = {"contract", "nsz", "reassoc"}
 _TURN_A, _TURN_B, _TURN_C = 1.5703125, 4.837512969970703e-4, 7.54978995489188e-8
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+def _compiled(fastmath):
+    """Compile on first use and keep the result on disk, or in memory where no folder can be written."""
+
+    def wrap(function):
+        try:
+            return njit(nogil=True, cache=True, fastmath=fastmath)(function)
+        except RuntimeError:
+            return njit(nogil=True, fastmath=fastmath)(function)
+
+    return wrap
+
+
+@_compiled(_EXACT)
 def _unit_phase(p, base, cos_out, sin_out):
     """Write cos(base p) and sin(base p) for every sample of one slice."""
     for i in range(p.size):
@@ -65,7 +77,7 @@ def _unit_phase(p, base, cos_out, sin_out):
         sin_out[i] = -sin_abs if turn >= float32(2.0) else sin_abs
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@_compiled(_EXACT)
 def _factors(zc, zs, halved, wc, ws):
     """Write w = e^{i step p}, the factor between knots, from the first power z = e^{i base p}."""
     for i in range(zc.size):
@@ -74,7 +86,7 @@ def _factors(zc, zs, halved, wc, ws):
         ws[i] = float32(2.0) * a * b if halved else b
 
 
-@njit(nogil=True, cache=True, fastmath=_LANES)
+@_compiled(_LANES)
 def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums):
     """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; leave z at the next power."""
     zero = float32(0.0)
@@ -125,7 +137,7 @@ def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums):
     sin_sums[7] += s7
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@_compiled(_EXACT)
 def _horner_group(wc, ws, re, im, x_acc, y_acc):
     """One Horner pass over GROUP coefficients, from the highest power down."""
     r0, r1, r2, r3, r4, r5, r6, r7 = re[0], re[1], re[2], re[3], re[4], re[5], re[6], re[7]
@@ -144,7 +156,7 @@ def _horner_group(wc, ws, re, im, x_acc, y_acc):
         x_acc[i], y_acc[i] = x, y
 
 
-@njit(nogil=True, cache=True)
+@_compiled(_EXACT)
 def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
     """Characteristic sums of slices lo..hi.
 
@@ -177,7 +189,7 @@ def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
                 )
 
 
-@njit(nogil=True, cache=True, fastmath=_EXACT)
+@_compiled(_EXACT)
 def grad_slices(cosines, sines, halved, lo, hi, re, im):
     """Write the gradient of slices lo..hi over their cosines.
 

@@ -50,3 +50,6 @@ class LeJEPA(nn.Module):
         else:
             alignment = ALIGNMENTS[self.alignment](views)
         return combine(self.weight, alignment, self.regularizer(views, generator))
+
+    def extra_repr(self) -> str:
+        return f"weight={self.weight}, alignment={self.alignment!r}, global_views={self.global_views}"

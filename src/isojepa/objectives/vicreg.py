@@ -52,3 +52,6 @@ class VICReg(nn.Module):
         invariance = pairwise(views) / dim
         regularizer = variance + self.covariance_weight * covariance
         return combine(self.weight, invariance, regularizer, variance=variance, covariance=covariance)
+
+    def extra_repr(self) -> str:
+        return f"weight={self.weight}, covariance_weight={self.covariance_weight}, eps={self.eps}"

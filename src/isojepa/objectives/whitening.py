@@ -37,6 +37,9 @@ class Whitening(nn.Module):
         distance = (covariance - identity).square().sum((-2, -1)) + mean.square().sum(-1)
         return distance.mean() / dim
 
+    def extra_repr(self) -> str:
+        return f"pooled={self.pooled}"
+
 
 def covariance_and_mean(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """Covariance (..., dim, dim) with divisor n - 1, and mean (..., dim), of (..., batch, dim)."""

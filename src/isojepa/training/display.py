@@ -45,5 +45,9 @@ class Bar:
 
     def show(self, row: Mapping[str, float]) -> None:
         """Show the latest metrics."""
-        shown = {k: v for k, v in row.items() if k not in ("step", "learning_rate", "smallest_variance")}
+        shown = {
+            k: v
+            for k, v in row.items()
+            if k not in ("step", "learning_rate", "smallest_variance", "mean_variance")
+        }
         self._progress.update(self._task, terms="  ".join(f"{k} {v:.4g}" for k, v in shown.items()))

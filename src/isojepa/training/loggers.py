@@ -18,7 +18,7 @@ class Logger(Protocol):
 
 
 class TensorBoard:
-    """Scalars in a TensorBoard event file.
+    """Scalars in a TensorBoard event file, opened at the first row.
 
     Args:
         folder: where the event file is written.
@@ -32,21 +32,26 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError('TensorBoard needs: pip install "isojepa[loggers]"') from error
-        self._writer = SummaryWriter(str(folder))
+        self._open = lambda step: SummaryWriter(str(folder), purge_step=step)
+        self._writer: SummaryWriter | None = None
 
     def log(self, row: Mapping[str, float]) -> None:
-        """Take one row; it has an entry `step`."""
+        """Take one row; it has an entry `step`. A run that goes on replaces what it repeats."""
+        step = int(row["step"])
+        if self._writer is None:
+            self._writer = self._open(step)
         for name, value in row.items():
             if name != "step":
-                self._writer.add_scalar(name, value, int(row["step"]))
+                self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Flush and release."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 class WeightsAndBiases:
-    """A Weights & Biases run.
+    """A Weights & Biases run, begun at the first row.
 
     Args:
         project: project name.
@@ -69,17 +74,22 @@ class WeightsAndBiases:
             import wandb
         except ImportError as error:
             raise ImportError('Weights & Biases needs: pip install "isojepa[loggers]"') from error
-        self._run = wandb.init(
-            project=project,
-            dir=str(folder),
-            config=dict(config or {}),
-            mode=mode,  # type: ignore[arg-type]
-        )
+        settings: dict[str, Any] = {
+            "project": project,
+            "dir": str(folder),
+            "config": dict(config or {}),
+            "mode": mode,
+        }
+        self._begin = lambda: wandb.init(**settings)
+        self._run: Any = None
 
     def log(self, row: Mapping[str, float]) -> None:
         """Take one row; it has an entry `step`."""
+        if self._run is None:
+            self._run = self._begin()
         self._run.log({k: v for k, v in row.items() if k != "step"}, step=int(row["step"]))
 
     def close(self) -> None:
         """Flush and release."""
-        self._run.finish()
+        if self._run is not None:
+            self._run.finish()

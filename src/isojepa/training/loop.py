@@ -6,21 +6,25 @@ with the same bits as one that was not (on the same machine, with the same numbe
 """
 
 import math
+import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.linear import held_out_r2
+from isojepa.encoders.modes import evaluating
+from isojepa.linear import collapsed, held_out_r2, spread
 from isojepa.objectives.loss import Loss
-from isojepa.seeds import generator
+from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.checkpoints import Progress
+from isojepa.training.description import describe
 from isojepa.training.display import Bar
 from isojepa.training.interrupts import Interrupts
 from isojepa.training.loggers import Logger
@@ -29,7 +33,8 @@ from isojepa.training.records import Record
 from isojepa.training.schedules import SCHEDULES
 from isojepa.worlds import World
 
-_COLLAPSED = 1e-3  # variance of an embedding dimension that counts as none
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 class RunWarning(UserWarning):
@@ -73,7 +78,12 @@ class Learner(nn.Module):
     def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
         """The loss of stacked views (view * batch, ...) and its terms, by name."""
         h = self.encoder(x)
-        loss: Loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
+        loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
+        if not isinstance(loss, Loss):
+            raise ValueError(
+                f"objective must return a Loss, got {type(loss).__name__}; a regularizer alone is none: "
+                "use LeJEPA(regularizer=...)"
+            )
         return {"loss": loss.total, **loss.terms}
 
 
@@ -140,27 +150,31 @@ def fit(
         accelerator=accelerator,
     ).checked()
     _check_fit(encoder, world)
+    fabric = _fabric(recipe.accelerator)
     if record is None:
-        return _Training(encoder, world, objective, recipe, seed, None, loggers).run(progress)
+        return _Training(encoder, world, objective, recipe, seed, None, loggers, fabric).run(progress)
     folder = Record.start(record, config or describe(encoder, world, objective, recipe, seed))
     with folder.locked():
         if folder.result is not None:
-            return _finished(encoder, folder, folder.result)
-        return _Training(encoder, world, objective, recipe, seed, folder, loggers).run(progress)
+            return _finished(encoder, objective, folder, folder.result)
+        folder.clean()
+        return _Training(encoder, world, objective, recipe, seed, folder, loggers, fabric).run(progress)
 
 
-def describe(
-    encoder: nn.Module, world: World, objective: nn.Module, recipe: Recipe, seed: int
-) -> dict[str, Any]:
-    """A config for a run that was made from Python objects: readable, and distinct for distinct runs."""
-    return {
-        "made_from": "python",
-        "world": repr(world),
-        "encoder": repr(encoder),
-        "objective": repr(objective),
-        "training": asdict(recipe),
-        "seed": seed,
-    }
+def _fabric(accelerator: str) -> "Fabric":
+    """The device to train on.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    from lightning_fabric import Fabric  # seconds to import: only for those who train
+
+    try:
+        return Fabric(accelerator=accelerator, devices=1)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"accelerator must be a device of this machine, got {accelerator!r}: {error}"
+        ) from error
 
 
 class _Training:
@@ -175,12 +189,17 @@ class _Training:
         seed: int,
         record: Record | None,
         loggers: Sequence[Logger],
+        fabric: "Fabric",
     ) -> None:
-        from lightning_fabric import Fabric  # seconds to import: only for those who train
-
-        self.encoder, self.world, self.recipe, self.seed = encoder, world, recipe, seed
+        self.encoder, self.objective, self.world, self.recipe, self.seed = (
+            encoder,
+            objective,
+            world,
+            recipe,
+            seed,
+        )
         self.record, self.loggers = record, loggers
-        self.fabric = Fabric(accelerator=recipe.accelerator, devices=1)
+        self.fabric = fabric
         learner = Learner(encoder, objective)
         self.parameters = list(learner.parameters())
         optimizer = torch.optim.AdamW(
@@ -208,7 +227,7 @@ class _Training:
                 while state.step < recipe.steps and not reason:
                     reason = self._step()
                     if not reason and (state.step % recipe.eval_every == 0 or state.step == recipe.steps):
-                        bar.show(self._evaluate())
+                        reason = self._evaluate(bar)
                     bar.move(state.step)
                     now = time.monotonic()
                     state.seconds = now - started
@@ -230,7 +249,8 @@ class _Training:
             group["lr"] = recipe.learning_rate * factor
         pairs = self.world.sample(recipe.batch_at(state.step), generator(self.seed, "data", state.step))
         x = torch.cat((pairs.x, pairs.x_next)).to(self.fabric.device)
-        terms = self.model(x, 2, generator(self.seed, "slices", state.step))
+        with borrowed(self.seed, "encoder", state.step):
+            terms = self.model(x, 2, generator(self.seed, "slices", state.step))
         value = terms["loss"].item()
         if not math.isfinite(value):
             return f"the loss became {value} at step {state.step}: try a lower learning_rate"
@@ -240,19 +260,24 @@ class _Training:
             torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip)
         self.optimizer.step()
         self.names = list(terms)
-        state.window = state.window + torch.stack(list(terms.values())).detach().double().cpu()
+        state.window = state.window + torch.stack(list(terms.values())).detach().cpu().double()
         state.step += 1
         return ""
 
-    def _evaluate(self) -> dict[str, Any]:
-        """Score the held-out pairs, log the row, and begin a new window of loss terms."""
+    def _evaluate(self, bar: Bar) -> str:
+        """Score the held-out pairs, log the row, and begin a new window of loss terms.
+
+        Returns why the run cannot go on, or nothing.
+        """
         state, recipe = self.state, self.recipe
-        h = self._embed(self.held_out.x).double().cpu().numpy()
+        h = self._embed(self.held_out.x).cpu().double().numpy()
+        if not np.isfinite(h).all():
+            return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
         since = (state.step - 1) % recipe.eval_every + 1
         row: dict[str, Any] = {"step": state.step}
         row |= {name: value / since for name, value in zip(self.names, state.window.tolist(), strict=True)}
         row["r2"] = held_out_r2(h, self.held_out.z.double().numpy())
-        row["smallest_variance"] = float(h.var(0).min())
+        row["smallest_variance"], row["mean_variance"] = spread(h)
         row["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         state.window = torch.zeros(())
         self.metrics.append(row)
@@ -261,15 +286,13 @@ class _Training:
             state.metrics_size = self.record.metrics_size
         for logger in self.loggers:
             logger.log(row)
-        return row
+        bar.show(row)
+        return ""
 
     def _embed(self, x: Tensor, chunk: int = 4096) -> Tensor:
         """Embed observations in evaluation mode."""
-        self.encoder.eval()
-        with torch.no_grad():
-            parts = [self.encoder(part.to(self.fabric.device)) for part in x.split(chunk)]
-        self.encoder.train()
-        return torch.cat(parts)
+        with evaluating(self.encoder), torch.no_grad():
+            return torch.cat([self.encoder(part.to(self.fabric.device)) for part in x.split(chunk)])
 
     def _restore(self) -> Progress:
         """The state to go on from: the checkpoint's, or that of a new run."""
@@ -294,7 +317,7 @@ class _Training:
         """Judge the run and write its result."""
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
-        if status == "done" and last["smallest_variance"] < _COLLAPSED:
+        if status == "done" and collapsed(last["smallest_variance"], last["mean_variance"]):
             status = "collapsed"
             reason = (
                 f"the embedding collapsed: its smallest variance is {last['smallest_variance']:.2g} at step "
@@ -302,7 +325,8 @@ class _Training:
             )
         self.encoder.eval()
         if self.record is not None:
-            self.record.save_encoder(self.encoder.state_dict())
+            self.record.save_weights("encoder", self.encoder)
+            self.record.save_weights("objective", self.objective)
             self.record.finish(
                 {
                     "status": status,
@@ -312,15 +336,14 @@ class _Training:
                     "seconds": self.state.seconds,
                 }
             )
-            self._checkpoint.unlink(missing_ok=True)
-            if self._checkpoint.parent.exists():
-                self._checkpoint.parent.rmdir()
+            shutil.rmtree(self._checkpoint.parent, ignore_errors=True)
         return _warned(Run(self.encoder, status, reason, self.metrics, self.state.seconds, self.record))
 
 
-def _finished(encoder: nn.Module, record: Record, result: Mapping[str, Any]) -> Run:
+def _finished(encoder: nn.Module, objective: nn.Module, record: Record, result: Mapping[str, Any]) -> Run:
     """The run of a record that is already complete."""
-    encoder.load_state_dict(record.load_encoder())
+    record.load_weights("encoder", encoder)
+    record.load_weights("objective", objective)
     encoder.eval()
     run = Run(encoder, result["status"], result["reason"], record.metrics, float(result["seconds"]), record)
     return _warned(run)
@@ -336,16 +359,14 @@ def _check_fit(encoder: nn.Module, world: World) -> None:
     """Try the encoder on a few observations, so that a mismatch is told before the first step."""
     pairs = world.sample(4, generator(0, "probe"))
     device = next((p.device for p in encoder.parameters()), torch.device("cpu"))
-    mode = encoder.training
-    encoder.eval()
     try:
-        with torch.no_grad():
+        with evaluating(encoder), torch.no_grad():
             h = encoder(pairs.x.to(device))
     except RuntimeError as error:
         raise ValueError(
             f"encoder does not take the world's observations of shape {tuple(pairs.x.shape)}: {error}"
         ) from error
-    finally:
-        encoder.train(mode)
+    if not isinstance(h, Tensor):
+        raise ValueError(f"encoder must return a tensor (batch, dim), got {type(h).__name__}")
     if h.ndim != 2 or len(h) != 4:
         raise ValueError(f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} for batch 4")

@@ -15,7 +15,7 @@ class Recipe:
     batch: int = 2048
     """Pairs per step, fresh at each; at the last step if it grows."""
     batch_start: int | None = 256
-    """Pairs at the first step: the batch grows from it geometrically, or shrinks; none for a constant one."""
+    """Pairs at the first step, from which the batch grows geometrically; none for a constant one."""
     learning_rate: float = 2e-2
     """Peak learning rate of AdamW."""
     schedule: str = "warmup-cosine"
@@ -42,7 +42,8 @@ class Recipe:
         if self.batch_start is None:
             return self.batch
         done = step / max(1, self.steps - 1)
-        return round(self.batch_start * (self.batch / self.batch_start) ** done)
+        start = min(self.batch_start, self.batch)
+        return round(start * (self.batch / start) ** done)
 
     def checked(self) -> "Recipe":
         """Return the recipe, or say what is wrong with it.

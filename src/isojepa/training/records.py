@@ -4,6 +4,7 @@
     metrics.jsonl          one row per evaluation; a function of the config alone, so it holds no times
     result.json            how it ended: status, reason, last metrics, seconds, versions
     encoder.safetensors    the trained weights
+    objective.safetensors  those of the objective, if it learns any
     checkpoint/            the state to go on from, while the run is unfinished
 
 Nothing in a record is ever unpickled. Its id is a hash of its config, so the same command finds its own
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from isojepa.files import plain, read_json, write_json, write_whole
 from isojepa.version import __version__
@@ -43,7 +44,9 @@ class Record:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         header = self._header()
-        number = header.get("format", 0) if header else FORMAT
+        number = header.get("format", FORMAT)
+        if not isinstance(number, int):
+            raise ValueError(f"{self.path / 'config.json'}: format must be an integer, got {number!r}")
         if number > FORMAT:
             raise ValueError(
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
@@ -61,9 +64,10 @@ class Record:
         wanted = plain(dict(config))
         if not record.exists:
             write_json(record.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
-        elif record.config != wanted:
+        elif _identity(record.config) != _identity(wanted):
+            difference = _difference(_identity(record.config), _identity(wanted))
             raise ValueError(
-                f"record {record.path} was made with another config ({_difference(record.config, wanted)}); "
+                f"record {record.path} was made with another config ({difference}); "
                 "choose another folder, or delete it"
             )
         return record
@@ -94,7 +98,12 @@ class Record:
     def result(self) -> dict[str, Any] | None:
         """How the run ended; None while it has not."""
         path = self.path / "result.json"
-        return read_json(path) if path.exists() else None
+        if not path.exists():
+            return None
+        result = read_json(path)
+        if not isinstance(result, dict) or not {"status", "reason", "seconds"} <= set(result):
+            raise ValueError(f"{path} is not a run's result; delete it to run the training again")
+        return result
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -103,7 +112,10 @@ class Record:
         if not path.exists():
             return []
         lines = path.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines[:-1] if line]  # what follows the last newline is torn
+        try:
+            return [json.loads(line) for line in lines[:-1] if line]  # what follows the last newline is torn
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
 
     @property
     def metrics_size(self) -> int:
@@ -115,6 +127,8 @@ class Record:
         """Add one row to the metrics."""
         with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as out:
             out.write(json.dumps(plain(dict(row)), allow_nan=False) + "\n")
+            out.flush()
+            os.fsync(out.fileno())  # a checkpoint must not outlive the rows it counts
 
     def rewind(self, size: int) -> None:
         """Forget the metrics written after a checkpoint.
@@ -130,17 +144,30 @@ class Record:
         if self.metrics_size > size:
             os.truncate(self.path / "metrics.jsonl", size)
 
-    def save_encoder(self, weights: Mapping[str, Tensor]) -> None:
-        """Write the trained weights."""
-        save_tensors(self.path / "encoder.safetensors", weights)
+    def save_weights(self, part: str, module: nn.Module) -> None:
+        """Write the trained weights of a part, "encoder" or "objective"; nothing if it has none."""
+        weights = module.state_dict()
+        if weights:
+            save_tensors(self.path / f"{part}.safetensors", weights)
 
-    def load_encoder(self) -> dict[str, Tensor]:
-        """Read the trained weights.
+    def load_weights(self, part: str, module: nn.Module) -> None:
+        """Put the trained weights of a part into a module.
 
         Raises:
-            ValueError: the file is missing or damaged.
+            ValueError: the file is missing or damaged, or belongs to another module.
         """
-        return load_tensors(self.path / "encoder.safetensors")[0]
+        if not module.state_dict():
+            return
+        path = self.path / f"{part}.safetensors"
+        try:
+            module.load_state_dict(load_tensors(path)[0])
+        except RuntimeError as error:
+            raise ValueError(f"{path} does not fit the {part} of its config: {error}") from error
+
+    def clean(self) -> None:
+        """Remove what a killed process left half written. Call it under the lock."""
+        for leftover in self.path.rglob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -156,11 +183,13 @@ class Record:
         except ImportError:  # not a POSIX system
             yield
             return
-        with open(self.path / "config.json") as file:  # written once and never replaced
+        with open(self.path / ".lock", "a") as file:  # never removed: a removed lock could be held twice
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            except BlockingIOError as error:
                 raise ValueError(f"record {self.path} is being trained by another process") from error
+            except OSError:
+                pass  # a file system without locks
             yield
 
     def finish(self, result: Mapping[str, Any]) -> None:
@@ -179,8 +208,17 @@ class Record:
 
 def record_id(config: Mapping[str, Any]) -> str:
     """Twelve hex digits that depend on the config alone, not on the order of its keys."""
-    text = json.dumps(plain(dict(config)), sort_keys=True, allow_nan=False)
+    text = json.dumps(_identity(plain(dict(config))), sort_keys=True, allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _identity(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace."""
+    training = config.get("training")
+    if not isinstance(training, dict):
+        return config
+    free = ("accelerator", "checkpoint_seconds")
+    return {**config, "training": {key: value for key, value in training.items() if key not in free}}
 
 
 def versions() -> dict[str, str]:

@@ -50,7 +50,11 @@ class World:
         self.mixing: Mixing = Identity() if mixing is None else mixing
         if not callable(self.mixing):
             raise ValueError(f"mixing must be callable, got {mixing!r}")
-        probe = self.mixing(torch.linspace(-1, 1, 3 * process.dim).reshape(3, process.dim))
+        try:
+            with torch.no_grad():
+                probe = self.mixing(torch.linspace(-1, 1, 3 * process.dim).reshape(3, process.dim))
+        except RuntimeError as error:
+            raise ValueError(f"mixing does not take {process.dim} latents: {error}") from error
         if not isinstance(probe, Tensor) or probe.ndim < 2 or len(probe) != 3:
             raise ValueError(
                 "mixing must map (batch, dim) to (batch, ...), got "
@@ -75,6 +79,12 @@ class World:
         """Correlation of each latent across a pair."""
         return self.process.correlation
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the latents are exactly N(0, I)."""
+        return self.process.gaussian
+
+    @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator) -> Pairs:
         """Draw n pairs."""
         z, z_next = self.process.sample(n, generator)
