@@ -49,9 +49,10 @@ def speed() -> str:
     bench = json.loads((RESULTS / "bench.json").read_text())
     lines = ["| measured in one run | value | target |", "|---|---|---|"]
     for row in bench["rows"]:
-        sign = "≥" if row["target"] > 0 else "≤"
+        target = row["target"]
+        goal = "" if target is None else f"{'≥' if target > 0 else '≤'} {abs(target):g}"
         mark = "" if row["met"] else " (missed)"
-        lines.append(f"| {row['name']} | {row['value']:.3g}{mark} | {sign} {abs(row['target']):g} |")
+        lines.append(f"| {row['name']} | {row['value']:.3g}{mark} | {goal} |")
     versions = bench["versions"]
     lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
     return "\n".join(lines)

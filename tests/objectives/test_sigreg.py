@@ -81,7 +81,7 @@ def test_fused_sigreg_equals_textbook_far_from_gaussian(shape, scale, shift):
         truth, truth_gradient = with_gradient(textbook, x, directions, knots, t_max)
         grid = Grid.trapezoid(knots, t_max)
         largest = 4 * (grid.table[2] * grid.t).sum() / math.sqrt(len(directions))
-        assert value == pytest.approx(truth, rel=3e-6 * size), (knots, t_max)
+        assert value == pytest.approx(truth, rel=1e-5 * size), (knots, t_max)
         assert (gradient - truth_gradient).abs().max().item() < 2e-6 * size * largest, (knots, t_max)
         if scale < 1:
             assert relative(gradient - truth_gradient, truth_gradient) < 1e-5
@@ -292,7 +292,12 @@ def test_compiled_sweeps_do_not_depend_on_the_number_of_threads(threads):
     for count in (1, 2, 3):
         threads(count)
         rows = projections.clone()
-        results.append((epps_pulley._sweep_rows(rows.numpy(), Grid.trapezoid(17, 5.0), False, True), rows))
+        results.append(
+            (
+                epps_pulley._sweep_rows(rows, torch.empty_like(rows), Grid.trapezoid(17, 5.0), False, True),
+                rows,
+            )
+        )
     assert all(value == results[0][0] and torch.equal(rows, results[0][1]) for value, rows in results)
 
 

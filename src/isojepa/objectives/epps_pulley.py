@@ -19,7 +19,9 @@ devices and in float64 the same two sweeps run as tensor operations.
 """
 
 import itertools
+import math
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CHUNK = 1 << 20  # projections held at a time
+_CHUNK = 1 << 18  # projections held at a time: they stay in the cache between the sweeps
 _SERIAL = 1 << 18  # projections that are worth one more thread
 
 
@@ -174,22 +176,27 @@ def _compiled_sweeps(
     gradient = torch.zeros_like(views) if want_gradient else None
     total = 0.0
     for chunk in directions.split(max(64, _CHUNK // (len(views) * x.shape[-2]))):
-        rows = chunk @ views.mT  # (view, slice, batch)
-        total += _sweep_rows(rows.view(-1, rows.shape[-1]).numpy(), grid, unbiased, want_gradient)
+        rows, sines = _scratch(len(views), len(chunk), x.shape[-2])
+        torch.matmul(chunk, views.mT, out=rows)
+        total += _sweep_rows(rows, sines, grid, unbiased, want_gradient)
         if gradient is not None:
             gradient.baddbmm_(rows.mT, chunk.expand(len(views), -1, -1))
     count = len(views) * len(directions)
     return torch.tensor(total / count), gradient.div_(count).view_as(x) if gradient is not None else None
 
 
-def _sweep_rows(rows: np.ndarray, grid: Grid, unbiased: bool, want_gradient: bool) -> float:
-    """Sum of the statistic over (slices, n) projections; their gradient is written over them."""
+def _sweep_rows(
+    projections: Tensor, scratch: Tensor, grid: Grid, unbiased: bool, want_gradient: bool
+) -> float:
+    """Sum of the statistic over (..., n) projections; their gradient is written over them."""
     from isojepa.objectives import kernels  # compiled on first use: keep it out of the package's import
 
-    slices, n = rows.shape
+    n = projections.shape[-1]
+    rows, sines = projections.view(-1, n).numpy(), scratch.view(-1, n).numpy()
+    slices = len(rows)
     half = len(grid.t)
     padded = -(-half // kernels.GROUP) * kernels.GROUP
-    base, halved, sines = np.float32(grid.first), grid.halved, np.empty_like(rows)
+    base, halved = np.float32(grid.first), grid.halved
 
     sums = np.empty((2, slices, padded))
     _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, lo, hi, *sums), slices, n)
@@ -200,6 +207,21 @@ def _sweep_rows(rows: np.ndarray, grid: Grid, unbiased: bool, want_gradient: boo
         coefficients[..., :half] = re, im
         _spread(lambda lo, hi: kernels.grad_slices(rows, sines, halved, lo, hi, *coefficients), slices, n)
     return float(value.sum())
+
+
+_local = threading.local()
+
+
+def _scratch(*shape: int) -> tuple[Tensor, Tensor]:
+    """Two float32 tensors of a shape, in memory that the thread keeps from call to call.
+
+    Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
+    """
+    size = math.prod(shape)
+    if getattr(_local, "size", 0) < size:
+        _local.size, _local.pair = size, torch.empty(2, size)
+    rows, sines = _local.pair
+    return rows[:size].view(shape), sines[:size].view(shape)
 
 
 _pool: ThreadPoolExecutor | None = None

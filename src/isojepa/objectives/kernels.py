@@ -78,17 +78,17 @@ def _unit_phase(p, base, cos_out, sin_out):
 
 
 @_compiled(_EXACT)
-def _factors(zc, zs, halved, wc, ws):
-    """Write w = e^{i step p}, the factor between knots, from the first power z = e^{i base p}."""
+def _doubled(zc, zs, wc, ws):
+    """Write w = z^2: twice the angle."""
     for i in range(zc.size):
         a, b = zc[i], zs[i]
-        wc[i] = a * a - b * b if halved else a
-        ws[i] = float32(2.0) * a * b if halved else b
+        wc[i] = a * a - b * b
+        ws[i] = float32(2.0) * a * b
 
 
 @_compiled(_LANES)
-def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums):
-    """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; leave z at the next power."""
+def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s):
+    """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; write the power that follows."""
     zero = float32(0.0)
     c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = zero
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = zero
@@ -118,7 +118,7 @@ def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums):
         x, y = x * a - y * b, x * b + y * a
         c7 += x
         s7 += y
-        zc[i], zs[i] = x * a - y * b, x * b + y * a
+        next_c[i], next_s[i] = x * a - y * b, x * b + y * a
     cos_sums[0] += c0
     cos_sums[1] += c1
     cos_sums[2] += c2
@@ -170,23 +170,27 @@ def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
     """
     n = cosines.shape[1]
     size = min(n, _BLOCK)
-    wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
-    zc, zs = np.empty(size, np.float32), np.empty(size, np.float32)
+    first_c, first_s = np.empty(size, np.float32), np.empty(size, np.float32)
+    step_c, step_s = np.empty(size, np.float32), np.empty(size, np.float32)
+    power_c, power_s = np.empty(size, np.float32), np.empty(size, np.float32)
     for s in range(lo, hi):
         cos_sums[s, :] = 0.0
         sin_sums[s, :] = 0.0
         for start in range(0, n, _BLOCK):
             m = min(_BLOCK, n - start)
-            cos_row, sin_row = cosines[s, start : start + m], sines[s, start : start + m]
             # into scratch first: a loop whose output overlaps its input is not vectorised
-            _unit_phase(cos_row, base, zc[:m], zs[:m])
-            _factors(zc[:m], zs[:m], halved, wc[:m], ws[:m])
-            cos_row[:] = zc[:m]
-            sin_row[:] = zs[:m]
+            zc, zs = first_c[:m], first_s[:m]
+            _unit_phase(cosines[s, start : start + m], base, zc, zs)
+            cosines[s, start : start + m] = zc
+            sines[s, start : start + m] = zs
+            wc, ws = zc, zs
+            if halved:
+                wc, ws = step_c[:m], step_s[:m]
+                _doubled(zc, zs, wc, ws)
+            pc, ps = power_c[:m], power_s[:m]
             for k in range(0, cos_sums.shape[1], GROUP):
-                _sum_group(
-                    wc[:m], ws[:m], zc[:m], zs[:m], cos_sums[s, k : k + GROUP], sin_sums[s, k : k + GROUP]
-                )
+                _sum_group(wc, ws, zc, zs, cos_sums[s, k : k + GROUP], sin_sums[s, k : k + GROUP], pc, ps)
+                zc, zs = pc, ps
 
 
 @_compiled(_EXACT)
@@ -199,16 +203,19 @@ def grad_slices(cosines, sines, halved, lo, hi, re, im):
     """
     n = cosines.shape[1]
     size = min(n, _BLOCK)
-    wc, ws = np.empty(size, np.float32), np.empty(size, np.float32)
+    step_c, step_s = np.empty(size, np.float32), np.empty(size, np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
     for s in range(lo, hi):
         for start in range(0, n, _BLOCK):
             m = min(_BLOCK, n - start)
-            cos_row, sin_row = cosines[s, start : start + m], sines[s, start : start + m]
-            _factors(cos_row, sin_row, halved, wc[:m], ws[:m])
+            zc, zs = cosines[s, start : start + m], sines[s, start : start + m]
+            wc, ws = zc, zs
+            if halved:
+                wc, ws = step_c[:m], step_s[:m]
+                _doubled(zc, zs, wc, ws)
             x[:m] = float32(0.0)
             y[:m] = float32(0.0)
             for k in range(re.shape[1] - GROUP, -1, -GROUP):
-                _horner_group(wc[:m], ws[:m], re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
+                _horner_group(wc, ws, re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
             for i in range(m):
-                cos_row[i] = x[i] * cos_row[i] - y[i] * sin_row[i]
+                zc[i] = x[i] * zc[i] - y[i] * zs[i]

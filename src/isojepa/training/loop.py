@@ -260,7 +260,9 @@ class _Training:
             torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip)
         self.optimizer.step()
         self.names = list(terms)
-        state.window = state.window + torch.stack(list(terms.values())).detach().cpu().double()
+        state.window = state.window + torch.tensor(
+            [term.item() for term in terms.values()], dtype=torch.float64
+        )
         state.step += 1
         return ""
 

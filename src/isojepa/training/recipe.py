@@ -26,7 +26,7 @@ class Recipe:
     """AdamW's weight decay."""
     beta2: float = 0.95
     """AdamW's decay of the squared-gradient average."""
-    clip: float | None = 1.0
+    clip: float | None = None
     """Largest gradient norm; none for no clipping."""
     eval_every: int = 200
     """Steps between held-out evaluations."""
