@@ -4,10 +4,12 @@ Here they come from a rotation of a Gaussian process; yours come from your encod
 from a rotation of the true latents they can be at most.
 """
 
+import torch
+
 import isojepa as ij
 
 latents, latents_next = ij.worlds.OrnsteinUhlenbeck(dim=4, rho=0.9).sample(200_000, ij.generator(0, "data"))
-turn = ij.worlds.AdditiveCoupling(dim=8).weights[0] / 2  # any orthogonal matrix
+turn, _ = torch.linalg.qr(torch.randn(4, 4, generator=ij.generator(0, "turn")))
 h, h_next = latents @ turn, latents_next @ turn
 
 certificate = ij.certify(h, next=h_next, rho=0.9)

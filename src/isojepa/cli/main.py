@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -29,8 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"isojepa {__version__}")
         return 0
-    # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if threading.current_thread() is threading.main_thread():
+        # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         command = _parse(arguments or ["--help"])
         with warnings.catch_warnings():

@@ -78,7 +78,7 @@ class Learner(nn.Module):
     def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
         """The loss of stacked views (view * batch, ...) and its terms, by name."""
         h = self.encoder(x)
-        loss = self.objective(h.view(views, -1, h.shape[-1]), slices)
+        loss = self.objective(h.reshape(views, -1, h.shape[-1]), slices)
         if not isinstance(loss, Loss):
             raise ValueError(
                 f"objective must return a Loss, got {type(loss).__name__}; a regularizer alone is none: "
@@ -191,15 +191,9 @@ class _Training:
         loggers: Sequence[Logger],
         fabric: "Fabric",
     ) -> None:
-        self.encoder, self.objective, self.world, self.recipe, self.seed = (
-            encoder,
-            objective,
-            world,
-            recipe,
-            seed,
-        )
-        self.record, self.loggers = record, loggers
-        self.fabric = fabric
+        self.encoder, self.objective, self.world = encoder, objective, world
+        self.recipe, self.seed = recipe, seed
+        self.record, self.loggers, self.fabric = record, loggers, fabric
         learner = Learner(encoder, objective)
         self.parameters = list(learner.parameters())
         optimizer = torch.optim.AdamW(
