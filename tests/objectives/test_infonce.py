@@ -235,3 +235,17 @@ def test_subspaces_of_a_small_embedding_are_the_whole_of_it():
     views = sample(dim=3)
     whole = SlicedInfoNCE(k=9, slices=2)(views, generator(1)).total.item()
     assert whole == pytest.approx(InfoNCE()(views).total.item(), rel=1e-6)
+
+
+def test_many_similarities_are_computed_slice_by_slice_with_the_same_result(monkeypatch):
+    from isojepa.objectives import infonce
+
+    objective = SlicedInfoNCE(k=2, slices=5, sigma=0.7)
+    results = []
+    for most in (infonce._TOGETHER, 1):
+        monkeypatch.setattr(infonce, "_TOGETHER", most)
+        views = sample(dim=6).requires_grad_()
+        loss = objective(views, generator(1)).total
+        results.append((loss.item(), torch.autograd.grad(loss, views)[0]))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
+    torch.testing.assert_close(results[0][1], results[1][1], rtol=1e-10, atol=1e-12)

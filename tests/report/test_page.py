@@ -357,3 +357,18 @@ def test_a_broken_page_would_be_noticed(tmp_path: Path, sample: Sample) -> None:
         assert page.value(OVERFLOW) > 1000
         assert any("missing is not defined" in error for error in page.errors)
         assert any("Content Security Policy" in error for error in page.errors)
+
+
+def test_a_refuted_bound_is_not_drawn_as_one_that_holds(tmp_path: Path, sample: Sample) -> None:
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.95).sample(20_000, ij.generator(0, "page"))
+    certificate = ij.certify(z, next=z_next, latents=z, rho=0.9)
+    assert certificate.bound is not None
+    assert certificate.bound.refuted
+    page = write(tmp_path / "page.html", sample, certificate=certificate)
+    assert "The bound means nothing here" in page
+    assert "lies within the bound" not in page
+
+
+def test_gauges_are_not_drawn_as_loss_terms(tmp_path: Path, sample: Sample) -> None:
+    rows = [{"step": k, "loss": 1.0, "r2": 0.5, "mean_variance": 1.0, "learning_rate": 0.1} for k in (1, 2)]
+    assert set(data_of(write(tmp_path / "page.html", sample, metrics=rows))["losses"]) == {"loss"}

@@ -20,9 +20,12 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.seeds import Stream
+
+_TOGETHER = 1 << 23  # similarities of all slices that are held at once
 
 
 def matched_sigma(rho: float) -> float:
@@ -133,8 +136,15 @@ class SlicedInfoNCE(nn.Module):
         check_views(views)
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
-        projected = views.unsqueeze(1) @ frames  # (view, slice, batch, k)
-        alignment, regularizer = contrast(projected / self.sigma)
+        projected = views.unsqueeze(1) @ frames / self.sigma  # (view, slice, batch, k)
+        if self.slices * views.shape[1] ** 2 <= _TOGETHER:
+            alignment, regularizer = contrast(projected)
+        else:  # slice by slice, each computed again in the backward pass: memory of one batch^2
+            terms = [
+                checkpoint(contrast, part, use_reentrant=False, preserve_rng_state=False)
+                for part in projected.unbind(1)
+            ]
+            alignment, regularizer = (torch.stack(term).mean() for term in zip(*terms, strict=True))
         return combine(self.weight, alignment, regularizer)
 
     def extra_repr(self) -> str:

@@ -20,11 +20,12 @@ from isojepa.certificates.certificate import Certificate
 from isojepa.files import write_text
 from isojepa.report import tables
 from isojepa.report.panels import Panels, Points, arrange
+from isojepa.training.records import GAUGES
 from isojepa.version import __version__
 
 _POINTS = 3000
 _ROWS = 500  # evaluations drawn in a curve; more do not show on a screen
-_NOT_TERMS = {"step", "r2", "smallest_variance", "learning_rate"}  # a row's other entries are loss terms
+_NOT_TERMS = {"step", "r2", *GAUGES}  # a row's other entries are loss terms
 
 
 def write_page(

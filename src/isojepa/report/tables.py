@@ -38,11 +38,11 @@ def bound_picture(certificate: Certificate) -> str:
     reach = max(measured.high, allowed.high)
     if not (math.isfinite(reach) and reach > 0):
         return ""
-    verdict = (
-        "The measured error lies within the bound."
-        if certificate.holds
-        else "The measured error exceeds the bound: the world breaks one of the theorem's assumptions."
-    )
+    verdict = {
+        True: "The measured error lies within the bound.",
+        False: "The measured error exceeds the bound: the world breaks one of the theorem's assumptions.",
+        None: "The bound means nothing here: δ lies below 0 beyond chance, so ρ or the world is another.",
+    }[certificate.holds]
     return (
         '<div class="versus">'
         + _versus_bar("measured error", "measured", measured, reach)

@@ -7,6 +7,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from isojepa.training.records import GAUGES
+
 
 class Bar:
     """A rich progress bar, or nothing.
@@ -45,9 +47,5 @@ class Bar:
 
     def show(self, row: Mapping[str, float]) -> None:
         """Show the latest metrics."""
-        shown = {
-            k: v
-            for k, v in row.items()
-            if k not in ("step", "learning_rate", "smallest_variance", "mean_variance")
-        }
+        shown = {name: value for name, value in row.items() if name not in ("step", *GAUGES)}
         self._progress.update(self._task, terms="  ".join(f"{k} {v:.4g}" for k, v in shown.items()))

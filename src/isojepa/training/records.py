@@ -29,6 +29,7 @@ from isojepa.files import plain, read_json, write_json, write_whole
 from isojepa.version import __version__
 
 FORMAT = 1
+GAUGES = ("smallest_variance", "mean_variance", "learning_rate")  # in a row of metrics, besides loss and R^2
 
 
 class Record:
