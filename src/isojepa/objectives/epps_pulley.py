@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CHUNK = 1 << 18  # projections held at a time: they stay in the cache between the sweeps
+_CHUNK = 1 << 20  # projections held at a time; the same for any number of threads, so that results are too
 _SERIAL = 1 << 18  # projections that are worth one more thread
 
 
