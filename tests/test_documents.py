@@ -38,4 +38,5 @@ def test_the_settings_in_the_readmes_python_exist():
     for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", README)):
         thing = ij
         for part in name.rstrip(".").split("."):
+            assert hasattr(thing, part), f"README.md names ij.{name}"
             thing = getattr(thing, part)

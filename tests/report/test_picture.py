@@ -126,7 +126,7 @@ def redness(panel: np.ndarray) -> tuple[float, float]:
 def test_picture_of_embeddings_alone_has_one_panel(tmp_path: Path, sample: Sample) -> None:
     path = tmp_path / "alone.png"
     write_picture(path, latents=None, observations=None, embeddings=sample.embeddings, title="")
-    panels_of(imread(path), 1)
+    assert len(panels_of(imread(path), 1)) == 1
 
 
 def test_embedding_of_many_dimensions_is_shown_turned_onto_the_latents() -> None:
