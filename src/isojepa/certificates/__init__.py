@@ -1,7 +1,7 @@
 """Certificates: what was learned. The function is `certify`."""
 
 from isojepa.certificates.bound import Bound, measure_bound
-from isojepa.certificates.certificate import Certificate, Line, certify, embed, format_value
+from isojepa.certificates.certificate import Certificate, Line, certify, format_value
 from isojepa.certificates.embeddings import Embeddings, read_array, read_named
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery, measure_recovery
@@ -14,7 +14,6 @@ __all__ = [
     "Line",
     "Recovery",
     "certify",
-    "embed",
     "format_value",
     "measure_bound",
     "measure_recovery",

@@ -4,19 +4,19 @@ It joins what labels show (`recovery`) with what Theorem 3 promises without them
 words what the numbers mean.
 """
 
+import numbers
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from isojepa.certificates.bound import Bound, measure_bound
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery, measure_recovery
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.modes import embed
 from isojepa.linear import collapsed, spread
 from isojepa.seeds import generator
 from isojepa.worlds import World
@@ -135,6 +135,7 @@ def certify(
         ValueError: the embeddings are not finite, too few, or do not match each other.
 
     Example:
+        >>> import torch
         >>> z = torch.randn(1000, 2, generator=generator(0, "data"))
         >>> certify(z @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]), latents=z).grade
         'rotation'
@@ -146,33 +147,20 @@ def certify(
             raise ValueError("an encoder with a world brings its own next, latents and rho")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        embeddings = embed(source, world, default_samples(world.dim) if samples is None else samples, seed)
+        count = default_samples(world.dim) if samples is None else samples
+        pairs = world.sample(count, generator(seed, "certify"))
+        embeddings = Embeddings(embed(source, pairs.x), embed(source, pairs.x_next), pairs.z)  # type: ignore[arg-type]
         rho, missing = _usable_rho(world)
     else:
-        if callable(source) and not isinstance(source, Tensor):
+        if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         embeddings = Embeddings(source, next, latents)  # type: ignore[arg-type]
-        if rho is not None and not (isinstance(rho, int | float) and 0 < rho < 1):
+        if rho is not None and not (isinstance(rho, numbers.Real) and 0 < rho < 1):
             raise ValueError(f"rho must lie in (0, 1), got {rho}")
         missing = None if rho is not None else "the correlation rho of the pairs is not known"
     if embeddings.h_next is None and missing is None:
         missing = "it needs embeddings of both views of each pair"
     return _certificate(embeddings, rho, missing, confidence)
-
-
-def embed(
-    encoder: Callable[[Tensor], Tensor], world: World, samples: int, seed: int, chunk: int = 4096
-) -> Embeddings:
-    """Embed fresh pairs of a world, in evaluation mode and without gradients."""
-    pairs = world.sample(samples, generator(seed, "certify"))
-    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
-    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
-    with evaluating(encoder), torch.no_grad():
-        views = [
-            torch.cat([encoder(part.to(device)).cpu() for part in x.split(chunk)])
-            for x in (pairs.x, pairs.x_next)
-        ]
-    return Embeddings(views[0], views[1], pairs.z)  # type: ignore[arg-type]
 
 
 def default_samples(dim: int) -> int:

@@ -16,8 +16,10 @@ from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.config import Config
 from isojepa.encoders import ENCODERS
+from isojepa.encoders.modes import embed
 from isojepa.files import plain
 from isojepa.names import choose
+from isojepa.seeds import generator
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 from isojepa.worlds import LAWS, MIXINGS, PROCESSES
@@ -232,10 +234,10 @@ class List:
 
 
 def _summary(config: Config) -> str:
-    world = config.world
+    world, recipe = config.world, config.training
     return (
         f"{config.encoder.name} with {config.objective.name} on {world.mixing}, {world.dim} latents, "
-        f"rho {world.rho}, {config.training.steps} steps of {config.training.batch} pairs, seed {config.seed}"
+        f"rho {world.rho}, {recipe.steps} steps of up to {recipe.batch} pairs, seed {config.seed}"
     )
 
 
@@ -250,18 +252,15 @@ def _tell_run(run: Run) -> int:
 
 def _write_report(record_path: Path, page: Path) -> Certificate:
     """Certify a record, write its page and picture, and return the certificate."""
-    from isojepa.certificates import embed
-    from isojepa.report import write_page, write_picture
-    from isojepa.seeds import generator
+    from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
 
     encoder, world, record = runs.load(record_path)
     certificate = certify(encoder, world)
-    shown, seed = 3000, 1
-    latents = world.sample(shown, generator(seed, "certify"))
+    pairs = world.sample(3000, generator(1, "report"))
     points = {
-        "latents": latents.z.numpy(),
-        "observations": latents.x.numpy(),
-        "embeddings": embed(encoder, world, shown, seed).h,
+        "latents": pairs.z.numpy(),
+        "observations": pairs.x.numpy(),
+        "embeddings": embed(encoder, pairs.x).numpy(),
     }
     result = record.result or {}
     title = f"{record.config['objective']['name']} on the {record.config['world']['mixing']} world"

@@ -1,10 +1,11 @@
-"""Evaluation mode for a while, and then exactly the modes that were there."""
+"""Evaluation: for a while, in pieces, without gradients, and then exactly the modes that were there."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 
 @contextlib.contextmanager
@@ -21,3 +22,11 @@ def evaluating(encoder: Callable[..., Any]) -> Iterator[None]:
     finally:
         for part, mode in before.items():
             part.training = mode
+
+
+def embed(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk: int = 4096) -> Tensor:
+    """Embed observations (n, ...) on the encoder's device, in evaluation mode; the result is on the CPU."""
+    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
+    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
+    with evaluating(encoder), torch.no_grad():
+        return torch.cat([encoder(part.to(device)).cpu() for part in x.split(chunk)])

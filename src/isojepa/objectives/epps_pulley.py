@@ -218,6 +218,9 @@ def _scratch(*shape: int) -> tuple[Tensor, Tensor]:
     Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
     """
     size = math.prod(shape)
+    if size > 4 * _CHUNK:  # a huge batch: not worth keeping
+        rows, sines = torch.empty(2, *shape)
+        return rows, sines
     if getattr(_local, "size", 0) < size:
         _local.size, _local.pair = size, torch.empty(2, size)
     rows, sines = _local.pair

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.modes import embed, evaluating
 from isojepa.linear import collapsed, held_out_r2, spread
 from isojepa.objectives.loss import Loss
 from isojepa.seeds import borrowed, generator
@@ -266,7 +266,7 @@ class _Training:
         Returns why the run cannot go on, or nothing.
         """
         state, recipe = self.state, self.recipe
-        h = self._embed(self.held_out.x).cpu().double().numpy()
+        h = embed(self.encoder, self.held_out.x).double().numpy()
         if not np.isfinite(h).all():
             return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
         since = (state.step - 1) % recipe.eval_every + 1
@@ -284,11 +284,6 @@ class _Training:
             logger.log(row)
         bar.show(row)
         return ""
-
-    def _embed(self, x: Tensor, chunk: int = 4096) -> Tensor:
-        """Embed observations in evaluation mode."""
-        with evaluating(self.encoder), torch.no_grad():
-            return torch.cat([self.encoder(part.to(self.fabric.device)) for part in x.split(chunk)])
 
     def _restore(self) -> Progress:
         """The state to go on from: the checkpoint's, or that of a new run."""
