@@ -26,7 +26,8 @@ PEAK = """
 import ctypes, sys
 sys.path.insert(0, {here!r})
 import torch, textbook
-from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
+from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity.quadrature import Grid
 n, dim, slices, knots = {shape}
 x = torch.randn(n, dim, requires_grad=True)
 a = torch.nn.functional.normalize(torch.randn(slices, dim), dim=1)

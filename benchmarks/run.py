@@ -20,8 +20,9 @@ from rich.table import Table
 
 import isojepa as ij
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig
-from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
-from isojepa.objectives.sigreg import draw_directions
+from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.directions import draw_directions
 from isojepa.runs import build_all
 from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe

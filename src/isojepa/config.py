@@ -81,6 +81,12 @@ class ObjectiveConfig:
     """Test all views as one sample instead of one by one."""
     unbiased: bool | None = None
     """Remove the O(1/batch) bias of lejepa's statistic."""
+    test: str | None = None
+    """Univariate test that lejepa averages over slices, in place of Epps-Pulley; `isojepa list tests`."""
+    sampler: str | None = None
+    """How lejepa draws its directions: gaussian, sobol or orthogonal."""
+    resample: bool | None = None
+    """Draw new directions at every step (the default) or keep those of the seed."""
     sigma: float | str | None = None
     """Kernel width of the InfoNCE family: a number, `matched` to the world, or `learned`."""
     k: int | None = None

@@ -71,13 +71,14 @@ def build_encoder(config: EncoderConfig, world: World, seed: int) -> nn.Module:
     return build("encoder", config.name, ENCODERS, options)
 
 
-def build_objective(config: ObjectiveConfig, world: World, dim: int) -> nn.Module:
+def build_objective(config: ObjectiveConfig, world: World, dim: int, seed: int = 0) -> nn.Module:
     """Build the objective of a config.
 
     Args:
         config: the objective's config.
         world: gives the correlation that a matched kernel width needs.
         dim: embedding dimension.
+        seed: of the run; draws directions that stay fixed.
     """
     choose("objective", config.name, OBJECTIVES)
     options: dict[str, Any] = {k: v for k, v in vars(config).items() if k != "name"}
@@ -94,6 +95,8 @@ def build_objective(config: ObjectiveConfig, world: World, dim: int) -> nn.Modul
     options["sigma"] = sigma
     if config.name == "aninfonce":
         options["dim"] = dim
+    if config.resample is False:
+        options["seed"] = seed
     return build("objective", config.name, OBJECTIVES, options)
 
 
@@ -103,7 +106,7 @@ def build_all(config: Config) -> tuple[nn.Module, World, nn.Module]:
     world = build_world(config.world)
     encoder = build_encoder(config.encoder, world, config.seed)
     dim = world.dim if config.encoder.dim is None else config.encoder.dim
-    return encoder, world, build_objective(config.objective, world, dim)
+    return encoder, world, build_objective(config.objective, world, dim, config.seed)
 
 
 def train(

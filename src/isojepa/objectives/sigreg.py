@@ -1,34 +1,50 @@
 """SIGReg: sketched isotropic Gaussian regularisation (Balestriero & LeCun 2025, "LeJEPA", Definition 2).
 
 A distribution is N(0, I) exactly when all its one-dimensional projections are N(0, 1). SIGReg projects the
-embeddings on random unit directions, drawn anew at each call, and averages the Epps-Pulley statistic.
+embeddings on unit directions, drawn anew at each call, and averages a univariate test of Gaussianity, the
+Epps-Pulley test unless another is asked for.
 """
 
 import torch
 from torch import Tensor, nn
 
-from isojepa.objectives.epps_pulley import Grid, sliced_epps_pulley
-from isojepa.objectives.loss import check_samples
-from isojepa.seeds import Stream
+from isojepa.names import build, unknown
+from isojepa.objectives.directions import SAMPLERS, draw_directions
+from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Statistic
+from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity.sliced import check_univariate, slice_means
+from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swapped
+from isojepa.seeds import Stream, generator
 
 
 class SIGReg(nn.Module):
     """Distance of embeddings from N(0, I), by slices.
 
-    The value is n times the weighted squared distance of characteristic functions, averaged over slices and
-    views. For n samples of N(0, I) itself its expectation is about 1.06, or 0 with `unbiased`.
+    With the Epps-Pulley test the value is n times the weighted squared distance of characteristic functions,
+    averaged over slices and views. For n samples of N(0, I) itself its expectation is about 1.06, or 0 with
+    `unbiased`.
+
+    In a torch.distributed job the embeddings of all ranks are one batch, and loss and gradient are those of
+    one process that holds it whole: see `isojepa.ranks`. NaN in the embeddings gives a loss of NaN, not an
+    error, which is what automatic mixed precision and training loops look for.
 
     Args:
-        slices: number of random directions per call; by default 8 per dimension, 16 to 1024.
-        knots: points of the quadrature on [-t_max, t_max].
+        slices: number of directions per call; by default 8 per dimension, 16 to 1024.
+        knots: points of the Epps-Pulley quadrature on [-t_max, t_max].
         t_max: end of the quadrature.
         pooled: test all views as one sample; otherwise each view on its own, as published.
-        unbiased: remove the O(1/n) bias of the statistic.
-        seed: draws the directions when a call brings no generator.
+        unbiased: remove the O(1/n) bias of the Epps-Pulley statistic.
+        seed: draws the directions when a call brings no generator, and those that stay fixed.
+        test: a univariate test or its name (`isojepa list tests`), in place of Epps-Pulley with the
+            settings above.
+        sampler: how directions are drawn: "gaussian", "sobol" or "orthogonal".
+        resample: draw new directions at each call; otherwise the same ones, of `seed`, for good.
 
     Example:
         >>> loss = SIGReg(slices=64)(torch.randn(256, 8))
         >>> loss.shape
+        torch.Size([])
+        >>> SIGReg(test="cramer-von-mises", sampler="orthogonal")(torch.randn(256, 8)).shape
         torch.Size([])
     """
 
@@ -40,43 +56,69 @@ class SIGReg(nn.Module):
         pooled: bool = False,
         unbiased: bool = False,
         seed: int = 0,
+        test: Statistic | str | None = None,
+        sampler: str = "gaussian",
+        resample: bool = True,
     ) -> None:
         super().__init__()
         if slices is not None and (int(slices) != slices or slices < 1):
             raise ValueError(f"slices must be a positive integer, got {slices}")
-        self.slices = slices
-        self.knots = knots
-        self.t_max = t_max
-        self.pooled = pooled
-        self.unbiased = unbiased
-        self.grid = Grid.trapezoid(knots, t_max)
+        if sampler not in SAMPLERS:
+            raise ValueError(unknown("sampler", sampler, SAMPLERS))
+        if test is not None and (knots, t_max, unbiased) != (17, 5.0, False):
+            raise ValueError(
+                "knots, t_max and unbiased belong to the default test: give them to `test` itself"
+            )
+        if test is None:
+            test = EppsPulley(knots, t_max, unbiased=unbiased)
+        elif isinstance(test, str):
+            test = build("test", test, UNIVARIATE, {})
+        self.test = check_univariate(test)
+        self.slices, self.pooled, self.seed = slices, pooled, seed
+        self.sampler, self.resample = sampler, resample
         self._stream = Stream(seed, "slices")
 
     def forward(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the scalar statistic.
+        """Return the scalar loss.
 
         Args:
             embeddings: (..., batch, dim); leading axes are views.
             generator: draws the directions; by default the module's own stream, new at each call.
+
+        Raises:
+            ValueError: a wrong shape or type, or fewer samples than the test needs.
         """
-        check_samples(embeddings)
-        dim = embeddings.shape[-1]
-        directions = draw_directions(dim, self.slices_for(dim), generator or self._stream.next())
-        views = embeddings.reshape(-1, dim) if self.pooled else embeddings
-        return sliced_epps_pulley(views, directions.to(embeddings.device), self.grid, self.unbiased)
+        warn_if_swapped(check_shape(embeddings))
+        views = self._views(embeddings)
+        directions = self._directions(views.shape[-1], generator).to(views.device)
+        if isinstance(self.test, EppsPulley):
+            return sliced_epps_pulley(views, directions, self.test.grid, self.test.unbiased)
+        return slice_means(self.test, views, directions).mean()
+
+    def pvalue(self, embeddings: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
+        """p-value, for each view, of the loss as a test of N(0, I), on fixed directions.
+
+        Args:
+            embeddings: (..., batch, dim).
+            draws: samples of the null to simulate.
+            seed: draws them and the directions.
+        """
+        views = self._views(check_shape(embeddings))
+        slices = self.slices_for(views.shape[-1])
+        return Sliced(self.test, slices, self.sampler, seed).pvalue(views, draws, seed)
 
     def slices_for(self, dim: int) -> int:
         """Number of directions for embeddings of a dimension."""
         return self.slices if self.slices is not None else min(1024, max(16, 8 * dim))
 
+    def _views(self, embeddings: Tensor) -> Tensor:
+        return embeddings.reshape(-1, embeddings.shape[-1]) if self.pooled else embeddings
+
+    def _directions(self, dim: int, source: torch.Generator | None) -> Tensor:
+        if not self.resample:
+            source = generator(self.seed, "slices", "fixed")
+        return draw_directions(dim, self.slices_for(dim), source or self._stream.next(), self.sampler)
+
     def extra_repr(self) -> str:
-        return (
-            f"slices={self.slices}, knots={self.knots}, t_max={self.t_max}, "
-            f"pooled={self.pooled}, unbiased={self.unbiased}"
-        )
-
-
-def draw_directions(dim: int, slices: int, generator: torch.Generator) -> Tensor:
-    """Draw unit vectors from the uniform law on the sphere: (slices, dim)."""
-    directions = torch.randn(slices, dim, generator=generator, device=generator.device)
-    return directions / directions.norm(dim=1, keepdim=True)
+        fixed = "" if self.resample else f", resample=False, seed={self.seed}"
+        return f"slices={self.slices}, pooled={self.pooled}, sampler={self.sampler!r}{fixed}"

@@ -1,0 +1,75 @@
+"""Unit vectors to project on, as many as asked for, from a given generator.
+
+Every sampler gives directions that are each uniform on the sphere, so a mean over slices is an unbiased
+estimate of the mean over the sphere. They differ in how the directions of one set lie to one another:
+
+    gaussian     independent
+    sobol        a low-discrepancy sequence through the normal quantile function (Balestriero & LeCun 2025,
+                 "LeJEPA", Appendix D): one scrambled sequence, shifted at random modulo 1 in each set
+    orthogonal   blocks of orthonormal bases, each turned at random
+
+All depend on the generator alone: with the same seed and step, every rank of a distributed job projects on
+the same directions without a word between them.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from isojepa.names import choose
+
+
+def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: str = "gaussian") -> Tensor:
+    """Draw unit vectors: (slices, dim), on the generator's device.
+
+    Args:
+        dim: of the space.
+        slices: number of directions.
+        generator: draws them.
+        sampler: "gaussian", "sobol" or "orthogonal".
+
+    Example:
+        >>> draw_directions(3, 5, torch.Generator(), "orthogonal").shape
+        torch.Size([5, 3])
+    """
+    return choose("sampler", sampler, SAMPLERS)(dim, slices, generator)
+
+
+def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    return _unit(torch.randn(slices, dim, generator=generator, device=generator.device))
+
+
+def _sobol(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    shift = torch.rand(dim, generator=generator, device=generator.device, dtype=torch.float64)
+    uniform = (_sobol_points(dim, slices).to(shift.device) + shift) % 1
+    return _unit(torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))).float()
+
+
+@lru_cache(maxsize=8)
+def _sobol_points(dim: int, slices: int) -> Tensor:
+    limit = torch.quasirandom.SobolEngine.MAXDIM
+    if dim > limit:
+        raise ValueError(f"sampler 'sobol' has at most {limit} dimensions, got {dim}")
+    return torch.quasirandom.SobolEngine(dim, scramble=True, seed=0).draw(slices, dtype=torch.float64)
+
+
+def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    blocks = -(-slices // dim)
+    normal = torch.randn(blocks, dim, dim, generator=generator, device=generator.device)
+    q, r = torch.linalg.qr(normal)
+    # the factorisation fixes the signs of q; those of r make it uniform over all rotations
+    q = q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    return q.mT.reshape(-1, dim)[:slices]
+
+
+def _unit(directions: Tensor) -> Tensor:
+    return directions / directions.norm(dim=1, keepdim=True)
+
+
+SAMPLERS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {
+    "gaussian": _gaussian,
+    "sobol": _sobol,
+    "orthogonal": _orthogonal,
+}

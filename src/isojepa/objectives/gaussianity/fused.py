@@ -1,0 +1,281 @@
+r"""The Epps-Pulley statistic of many slices, with its gradient, without storing batch x slices x knots.
+
+For projections p_1..p_n of a batch on one direction, with phi(t) = e^{-t^2/2} the characteristic function
+of N(0, 1), phi_n(t) = (1/n) sum_i e^{i t p_i} that of the sample, and a window w(t) = e^{-t^2/(2 sigma^2)},
+
+    T = n \int |phi_n(t) - phi(t)|^2 w(t) dt
+      ~ n sum_j w_j ( |phi_n(t_j)|^2 - 2 phi(t_j) Re phi_n(t_j) + phi(t_j)^2 )
+
+over the knots of a `Grid` (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.3 and Algorithm 1).
+
+`unbiased` replaces |phi_n|^2 by its U-statistic (n |phi_n|^2 - 1) / (n - 1), which removes the O(1/n) bias
+of their Theorem 6 from value and gradient.
+
+The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
+whole is two sweeps over the projections (see `kernels`). On the CPU in float32, with equally spaced knots,
+they are compiled; otherwise the same two sweeps run as tensor operations. Sums over samples are added up
+over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
+"""
+
+import itertools
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from isojepa import ranks
+from isojepa.objectives.gaussianity.quadrature import Grid
+
+_CHUNK = 1 << 20  # projections held at a time; the same for any number of threads, so that results are too
+_SERIAL = 1 << 18  # projections that are worth one more thread
+
+
+def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """Mean Epps-Pulley statistic over directions and over the leading axes.
+
+    Args:
+        x: (..., batch, dim) samples.
+        directions: (slices, dim) unit vectors.
+        grid: where the characteristic function is compared.
+        unbiased: take the U-statistic.
+
+    Returns:
+        A scalar; differentiable once with respect to x.
+    """
+    return _EppsPulley.apply(x, directions, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+
+
+def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
+    return _EppsPulley.apply(x, None, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+
+
+class _EppsPulley(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, directions, grid, unbiased, want_gradient):  # type: ignore[no-untyped-def]
+        compiled = x.device.type == "cpu" and x.dtype != torch.float64 and grid.step is not None
+        sweep = _compiled_sweeps if compiled else _tensor_sweeps
+        with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
+            wide = x.detach() if x.dtype == torch.float64 else x.detach().float()
+            views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+            values, gradient = sweep(views, directions, grid, unbiased, want_gradient)
+        if gradient is not None:
+            ctx.save_for_backward(gradient.view_as(wide))
+            ctx.dtype, ctx.group = x.dtype, ranks.group()
+        return values.mean() if directions is not None else values.view(*x.shape[:-2], x.shape[-1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, upstream):  # type: ignore[no-untyped-def]
+        (gradient,) = ctx.saved_tensors
+        with ranks.within(ctx.group):
+            upstream = ranks.total(upstream)  # every rank's loss depends on this rank's samples
+        scale = upstream.unsqueeze(-2) if upstream.ndim else upstream
+        return (scale * gradient).to(ctx.dtype), None, None, None, None
+
+
+def _statistic(cos_mean: Any, sin_mean: Any, grid: Any, n: int, unbiased: bool) -> tuple[Any, Any, Any]:
+    """Statistic per slice and the coefficients g = re + i im of its gradient.
+
+    Args:
+        cos_mean, sin_mean: (..., half) real and imaginary part of phi_n, as arrays or as tensors.
+        grid: (3, half) knots, phi and weights, of the same kind.
+        n: number of samples.
+        unbiased: take the U-statistic.
+    """
+    t, phi, weights = grid
+    off = cos_mean - phi  # |phi_n - phi|^2 = off^2 + sin_mean^2, with no digits lost to cancellation
+    error = off**2 + sin_mean**2
+    more = 1 / (n - 1) if unbiased else 0.0
+    if unbiased:
+        error = error - more * (1 - cos_mean**2 - sin_mean**2)
+    # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n
+    scale = 2 * weights * t
+    return n * (error @ weights), scale * (1 + more) * sin_mean, scale * (off + more * cos_mean)
+
+
+def _samples(views: Tensor) -> int:
+    """Rows of the whole batch."""
+    n = ranks.count(views.shape[-2], views.device)
+    if n < 2:
+        raise ValueError(f"the Epps-Pulley statistic needs at least 2 samples, got {n}")
+    return n
+
+
+def _chunks(views: Tensor, directions: Tensor | None, n: int) -> list[tuple[int, int]]:
+    """Ranges of slices to hold at a time: the same on every rank, since the ranks add up chunk by chunk."""
+    slices = views.shape[-1] if directions is None else len(directions)
+    rows = len(views) * -(-n // ranks.world_size())
+    # each chunk rewrites the gradient, of the size of x: not worth it for much less work than that
+    size = max(64, _CHUNK // max(1, rows), 0 if directions is None else views.shape[-1] // 2)
+    return [(start, min(start + size, slices)) for start in range(0, slices, size)]
+
+
+def _tensor_sweeps(
+    views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
+    n = _samples(views)
+    knots = torch.as_tensor(grid.table).to(views)
+    directions = None if directions is None else directions.to(views)
+    gradient = torch.zeros_like(views) if want_gradient else None
+    values = []
+    for lo, hi in _chunks(views, directions, n):
+        p = views[..., lo:hi] if directions is None else views @ directions[lo:hi].T
+        powers = _Powers(p, grid)
+        sums = ranks.total(torch.stack([torch.stack((c.sum(-2), s.sum(-2))) for c, s in powers.up()], -1))
+        value, re, im = _statistic(sums[0] / n, sums[1] / n, knots, n, unbiased)
+        values.append(value)
+        if gradient is not None:
+            q = powers.series(re.unsqueeze(1), im.unsqueeze(1))  # (view, 1, slice, half): for every sample
+            if directions is None:
+                gradient[..., lo:hi] = q
+            else:
+                gradient += q @ directions[lo:hi] / (len(views) * len(directions))
+    return torch.cat(values, -1), gradient
+
+
+class _Powers:
+    """e^{i t p} at the knots of a grid: powers of e^{i step p} where the knots are equally spaced."""
+
+    def __init__(self, p: Tensor, grid: Grid) -> None:
+        self.p, self.grid = p, grid
+        self.first = torch.cos(grid.first * p), torch.sin(grid.first * p)
+        self.step = self.first
+        if grid.halved and grid.step is not None:
+            self.step = torch.cos(grid.step * p), torch.sin(grid.step * p)
+
+    def up(self) -> Any:
+        """Real and imaginary part, knot by knot."""
+        if self.grid.step is None:
+            for t in self.grid.t:
+                yield torch.cos(float(t) * self.p), torch.sin(float(t) * self.p)
+            return
+        c, s = self.first
+        yield c, s
+        wc, ws = self.step
+        for _ in self.grid.t[1:]:
+            c, s = c * wc - s * ws, c * ws + s * wc
+            yield c, s
+
+    def series(self, re: Tensor, im: Tensor) -> Tensor:
+        """Re( sum_j (re_j + i im_j) e^{i t_j p} ); by Horner's rule where the knots are equally spaced."""
+        if self.grid.step is None:
+            terms = (c * re[..., j] - s * im[..., j] for j, (c, s) in enumerate(self.up()))
+            return sum(terms, torch.zeros_like(self.p))
+        wc, ws = self.step
+        c, s = re[..., -1].expand_as(self.p), im[..., -1].expand_as(self.p)
+        for j in range(len(self.grid.t) - 2, -1, -1):
+            c, s = c * wc - s * ws + re[..., j], c * ws + s * wc + im[..., j]
+        return c * self.first[0] - s * self.first[1]
+
+
+def _compiled_sweeps(
+    views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps compiled, on the CPU, in float32."""
+    n = _samples(views)
+    directions = None if directions is None else directions.float()
+    share = 1.0 if directions is None else 1 / (len(views) * len(directions))  # of a slice in the mean
+    gradient = torch.empty_like(views) if want_gradient else None
+    values = []
+    for lo, hi in _chunks(views, directions, n):
+        rows, sines = _scratch(len(views), hi - lo, views.shape[-2])
+        if directions is None:
+            rows.copy_(views[..., lo:hi].mT)
+        else:
+            torch.matmul(directions[lo:hi], views.mT, out=rows)
+        values.append(_sweep_rows(rows, sines, grid, unbiased, n, share if want_gradient else 0.0))
+        if gradient is not None and directions is None:
+            gradient[..., lo:hi] = rows.mT
+        elif gradient is not None and directions is not None:
+            chunk = directions[lo:hi].expand(len(views), -1, -1)
+            torch.baddbmm(gradient, rows.mT, chunk, beta=float(lo > 0), out=gradient)
+    return torch.cat(values, -1), gradient
+
+
+def _sweep_rows(
+    projections: Tensor, scratch: Tensor, grid: Grid, unbiased: bool, n: int, scale: float
+) -> Tensor:
+    """Statistic of (..., slices, rows) projections; their gradient is written over them.
+
+    Args:
+        projections: this rank's rows.
+        scratch: memory of the same shape.
+        grid: equally spaced.
+        unbiased: take the U-statistic.
+        n: rows of the whole batch.
+        scale: factor of the gradient; 0 writes none.
+    """
+    from isojepa.objectives.gaussianity import kernels  # compiled on first use: keep it out of the import
+
+    held = projections.shape[-1]
+    slices = math.prod(projections.shape[:-1])
+    rows, sines = projections.view(slices, held).numpy(), scratch.view(slices, held).numpy()
+    half = len(grid.t)
+    padded = -(-half // kernels.GROUP) * kernels.GROUP
+    base, halved = np.float32(grid.first), grid.halved
+
+    sums = np.empty((2, slices, padded))
+    _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, lo, hi, *sums), slices, held)
+    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
+    value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
+    if scale:
+        coefficients = np.zeros((2, slices, padded), np.float32)
+        coefficients[..., :half] = scale * re, scale * im
+        _spread(lambda lo, hi: kernels.grad_slices(rows, sines, halved, lo, hi, *coefficients), slices, held)
+    return torch.from_numpy(value).float().view(projections.shape[:-1])
+
+
+_local = threading.local()
+
+
+def _scratch(*shape: int) -> tuple[Tensor, Tensor]:
+    """Two float32 tensors of a shape, in memory that the thread keeps from call to call.
+
+    Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
+    """
+    size = math.prod(shape)
+    if size > 4 * _CHUNK:  # a huge batch: not worth keeping
+        rows, sines = torch.empty(2, *shape)
+        return rows, sines
+    if getattr(_local, "size", 0) < size:
+        _local.size, _local.pair = size, torch.empty(2, size)
+    rows, sines = _local.pair
+    return rows[:size].view(shape), sines[:size].view(shape)
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _spread(task: Callable[[int, int], None], slices: int, n: int) -> None:
+    """Run task(lo, hi) over all slices, on as many threads as torch uses.
+
+    Every slice is computed by one thread from its own row alone, so the cut does not show in the result.
+    """
+    global _pool
+    threads = min(torch.get_num_threads(), 1 + slices * n // _SERIAL, slices)
+    if threads > 1 and _pool is None:
+        _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="isojepa")
+    cuts = [slices * part // threads for part in range(threads + 1)]
+    waiting = [_pool.submit(task, *cut) for cut in itertools.pairwise(cuts[1:])] if _pool else []
+    task(cuts[0], cuts[1])
+    for job in waiting:
+        job.result()
+
+
+def _forget_pool() -> None:
+    """A forked child has the pool's queue but none of its threads: make it start its own."""
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):  # systems without fork need no such care
+    os.register_at_fork(after_in_child=_forget_pool)

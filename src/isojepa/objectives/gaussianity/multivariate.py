@@ -1,0 +1,252 @@
+r"""Multivariate tests of N(0, I) (Balestriero & LeCun 2025, "LeJEPA", Appendix F).
+
+With y_1..y_n the samples in R^d, phi_n their empirical characteristic function and M_n(t) the mean of
+e^{t.y_j}, their empirical moment generating function,
+
+    BHEP               n \int |phi_n(t) - e^{-|t|^2/2}|^2 N(t; 0, beta^2 I) dt     Baringhaus & Henze 1988
+    MomentGenerating   n \int (M_n(t) - e^{|t|^2/2})^2 e^{-beta |t|^2} dt          Henze & Jimenez-Gamero 2019
+    CFMGF              n \int (Re phi_n(t) M_n(t) - 1)^2 e^{-gamma |t|^2} dt       Henze et al. 2019
+    SimplifiedCFMGF    sqrt(n) \int (Re phi_n(t) M_n(t) - 1) e^{-gamma |t|^2} dt
+    HenzeVisagie       n \int |grad M_n(t) - t M_n(t)|^2 e^{-gamma |t|^2} dt       Henze & Visagie 2020
+
+each in closed form as a sum over pairs of samples (over four for CFMGF), and Mardia's (1970) skewness and
+kurtosis.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from isojepa.objectives.gaussianity.null import Limit
+from isojepa.objectives.gaussianity.statistic import Multivariate
+
+
+class BHEP(Multivariate):
+    """Baringhaus, Henze, Epps and Pulley: distance of characteristic functions under a Gaussian weight.
+
+    Args:
+        beta: width of the weight; large values look at fine structure.
+        standardize: test for any normal law.
+    """
+
+    def __init__(self, beta: float = 1.0, standardize: bool = False) -> None:
+        super().__init__(standardize)
+        self.beta = _above("beta", beta, 0)
+
+    def _bandwidth(self, n: int, dim: int) -> float:
+        return self.beta
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        dim = x.shape[-1]
+        b2 = self._bandwidth(n, dim) ** 2
+        norms = (x**2).sum(-1)
+        distance = (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * x @ x.mT).clamp_min(0)
+        pairs = torch.exp(-b2 / 2 * distance).sum((-1, -2)) / n
+        cross = (1 + b2) ** (-dim / 2) * torch.exp(-b2 / (2 * (1 + b2)) * norms).sum(-1)
+        return pairs - 2 * cross + n * (1 + 2 * b2) ** (-dim / 2)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, standardize={self.standardize}"
+
+
+class HenzeZirkler(BHEP):
+    """BHEP with the bandwidth beta = ((2d + 1) n / 4)^(1/(d+4)) / sqrt(2) of Henze and Zirkler (1990).
+
+    Args:
+        standardize: test for any normal law, as in their paper.
+    """
+
+    def __init__(self, standardize: bool = False) -> None:
+        super().__init__(1.0, standardize)
+
+    def _bandwidth(self, n: int, dim: int) -> float:
+        return ((2 * dim + 1) * n / 4) ** (1 / (dim + 4)) / math.sqrt(2)
+
+    def extra_repr(self) -> str:
+        return f"standardize={self.standardize}"
+
+
+class MomentGenerating(Multivariate):
+    """Distance of moment generating functions.
+
+    Args:
+        beta: decay of the weight, above 1; above 2 the statistic has a limit law.
+        standardize: test for any normal law.
+    """
+
+    def __init__(self, beta: float = 2.5, standardize: bool = False) -> None:
+        super().__init__(standardize)
+        self.beta = _above("beta", beta, 1)
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        dim, beta = x.shape[-1], self.beta
+        norms, sums = _norms(x)
+        pairs = _exp(sums / (4 * beta), dim / 2 * math.log(math.pi / beta)).sum((-1, -2)) / n
+        cross = _exp(norms / (4 * beta - 2), dim / 2 * math.log(math.pi / (beta - 0.5))).sum(-1)
+        return pairs - 2 * cross + n * (math.pi / (beta - 1)) ** (dim / 2)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, standardize={self.standardize}"
+
+
+class CFMGF(Multivariate):
+    """Product of characteristic and moment generating function, which is 1 for N(0, I) alone.
+
+    The closed form sums over four samples at a time, in O(n^4): for at most 128 samples. With `points` the
+    integral is estimated at that many quasi-random t, in O(n points).
+
+    Args:
+        gamma: decay of the weight, above 1.
+        points: number of t; by default the closed form up to 64 samples and 4096 points above.
+        standardize: test for any normal law.
+    """
+
+    def __init__(self, gamma: float = 5.0, points: int | None = None, standardize: bool = False) -> None:
+        super().__init__(standardize)
+        self.gamma = _above("gamma", gamma, 1)
+        if points is not None and (int(points) != points or points < 0):
+            raise ValueError(f"points must be a positive integer, or 0 for the closed form, got {points}")
+        self.points = points
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        points = self.points if self.points is not None else (0 if n <= 64 else 4096)
+        if points == 0 and n > 128:
+            raise ValueError(f"points must be positive for more than 128 samples, got 0 for {n}")
+        return self._estimated(x, n, points) if points else self._closed(x, n)
+
+    def _estimated(self, x: Tensor, n: int, points: int) -> Tensor:
+        dim = x.shape[-1]
+        uniform = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0).draw(points, dtype=torch.float64)
+        t = torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12)).to(x) / math.sqrt(2 * self.gamma)
+        angles = x @ t.T
+        product = angles.cos().mean(-2) * angles.exp().mean(-2)
+        return n * (math.pi / self.gamma) ** (dim / 2) * ((product - 1) ** 2).mean(-1)
+
+    def _closed(self, x: Tensor, n: int) -> Tensor:
+        dim, gamma = x.shape[-1], self.gamma
+        plus, minus = ((x.unsqueeze(-2) + s * x.unsqueeze(-3)).flatten(-3, -2) for s in (1, -1))
+        total = x.new_zeros(x.shape[:-2])
+        outer = (plus**2).sum(-1)
+        for other in (minus, plus):
+            inner = (other**2).sum(-1)
+            for rows, norms in zip(plus.split(256, -2), outer.split(256, -1), strict=True):
+                exponent = (norms.unsqueeze(-1) - inner.unsqueeze(-2)) / (4 * gamma)
+                total = total + (exponent.exp() * (rows @ other.mT / (2 * gamma)).cos()).sum((-1, -2))
+        pairs = _tilted(x, gamma).sum((-1, -2))
+        return (math.pi / gamma) ** (dim / 2) * (total / (2 * n**3) - 2 / n * pairs + n)
+
+    def extra_repr(self) -> str:
+        return f"gamma={self.gamma}, points={self.points}, standardize={self.standardize}"
+
+
+class SimplifiedCFMGF(Multivariate):
+    """The integral of `CFMGF` without the square: it can have either sign, and both speak against the null.
+
+    Args:
+        gamma: decay of the weight, above 1.
+        standardize: test for any normal law.
+    """
+
+    two_sided = True
+
+    def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
+        super().__init__(standardize)
+        self.gamma = _above("gamma", gamma, 1)
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        mean = _tilted(x, self.gamma).mean((-1, -2))
+        return (math.pi / self.gamma) ** (x.shape[-1] / 2) * math.sqrt(n) * (mean - 1)
+
+    def extra_repr(self) -> str:
+        return f"gamma={self.gamma}, standardize={self.standardize}"
+
+
+class HenzeVisagie(Multivariate):
+    """How far the moment generating function is from solving grad M = t M, as that of N(0, I) does.
+
+    Args:
+        gamma: decay of the weight, above 1; above 2 the statistic has a limit law.
+        standardize: test for any normal law.
+    """
+
+    def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
+        super().__init__(standardize)
+        self.gamma = _above("gamma", gamma, 1)
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        dim, gamma = x.shape[-1], self.gamma
+        _, sums = _norms(x)
+        inner = x @ x.mT + sums * (1 / (4 * gamma**2) - 1 / (2 * gamma)) + dim / (2 * gamma)
+        growth = _exp(sums / (4 * gamma), dim / 2 * math.log(math.pi / gamma))
+        return (growth * inner).sum((-1, -2)) / n
+
+    def extra_repr(self) -> str:
+        return f"gamma={self.gamma}, standardize={self.standardize}"
+
+
+class MardiaSkewness(Multivariate):
+    """n b / 6 with Mardia's skewness b, the mean of (y_j.y_k)^3 over all pairs.
+
+    Args:
+        standardize: centre and whiten first, as in Mardia's definition; the statistic then tends to
+            chi^2 with d (d + 1)(d + 2) / 6 degrees of freedom.
+    """
+
+    limit_from = 1 << 14
+
+    def __init__(self, standardize: bool = True) -> None:
+        super().__init__(standardize)
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        return (x @ x.mT).pow(3).mean((-1, -2)) * (n / 6)
+
+    def limit(self, n: int, dim: int) -> Limit | None:
+        freedom = dim * (dim + 1) * (dim + 2) // 6
+        return Limit((1.0,) * freedom) if self.standardize and freedom <= 1000 else None
+
+
+class MardiaKurtosis(Multivariate):
+    """n (b - d (d + 2))^2 / (8 d (d + 2)) with Mardia's kurtosis b, the mean of |y_j|^4.
+
+    Args:
+        standardize: centre and whiten first, as in Mardia's definition; the statistic then tends to chi^2
+            with one degree of freedom.
+    """
+
+    limit_from = 1 << 14
+
+    def __init__(self, standardize: bool = True) -> None:
+        super().__init__(standardize)
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        expected = x.shape[-1] * (x.shape[-1] + 2)
+        kurtosis = (x**2).sum(-1).square().mean(-1)
+        return n * (kurtosis - expected) ** 2 / (8 * expected)
+
+    def limit(self, n: int, dim: int) -> Limit | None:
+        return Limit((1.0,)) if self.standardize else None
+
+
+def _norms(x: Tensor) -> tuple[Tensor, Tensor]:
+    """|y_j|^2 and |y_j + y_k|^2."""
+    norms = (x**2).sum(-1)
+    return norms, (norms.unsqueeze(-1) + norms.unsqueeze(-2) + 2 * x @ x.mT).clamp_min(0)
+
+
+def _exp(exponent: Tensor, log_factor: float) -> Tensor:
+    """e^exponent times a factor that may be too small or large by itself."""
+    return torch.exp(exponent + log_factor)
+
+
+def _tilted(x: Tensor, gamma: float) -> Tensor:
+    """e^{(|y_j|^2 - |y_k|^2)/(4 gamma)} cos(y_j.y_k / (2 gamma)) for all pairs."""
+    norms = (x**2).sum(-1)
+    exponent = (norms.unsqueeze(-1) - norms.unsqueeze(-2)) / (4 * gamma)
+    return exponent.exp() * (x @ x.mT / (2 * gamma)).cos()
+
+
+def _above(name: str, value: float, least: float) -> float:
+    if not least < value < math.inf:
+        raise ValueError(f"{name} must be above {least} and finite, got {value}")
+    return float(value)

@@ -1,0 +1,184 @@
+r"""Tests by the order of the samples (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.2, Appendix E).
+
+With x_(1) <= ... <= x_(n) the sorted samples and u_i = Phi(x_(i)), for N(0, 1)
+
+    Cramer-von Mises   W^2 = 1/(12 n) + sum_i (u_i - (2i - 1)/(2n))^2
+    Watson             U^2 = W^2 - n (mean(u) - 1/2)^2
+    Anderson-Darling   A^2 = -n - sum_i (2i - 1)/n (log u_i + log(1 - u_{n+1-i}))
+
+Sorting needs all samples on one rank; the gradient is that of the sorted samples, which exists almost
+everywhere.
+"""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+from torch import Tensor
+
+from isojepa.names import choose
+from isojepa.objectives.gaussianity.null import Limit
+from isojepa.objectives.gaussianity.statistic import Statistic, check_varies
+
+_TERMS = 100  # of the limit laws' infinite sums; the mean of the rest is added as a constant
+
+
+class _Ordered(Statistic):
+    gathers = True
+
+    def _of(self, x: Tensor, n: int) -> Tensor:
+        return self._sorted(x.sort(dim=-2).values, n)
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        raise NotImplementedError
+
+
+class CramerVonMises(_Ordered):
+    """Squared distance of distribution functions, W^2."""
+
+    limit_from = 512
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        return self._distance(torch.special.ndtr(x), n)
+
+    @staticmethod
+    def _distance(u: Tensor, n: int) -> Tensor:
+        return ((u - (2 * _index(u, n) - 1) / (2 * n)) ** 2).sum(-2) + 1 / (12 * n)
+
+    def limit(self, n: int, dim: int) -> Limit:
+        weights = 1 / (math.pi * np.arange(1, _TERMS + 1)) ** 2
+        return Limit(tuple(weights), 1 / 6 - weights.sum())
+
+
+class Watson(CramerVonMises):
+    """Cramer-von Mises without the part that a shift of the distribution function explains, U^2."""
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        u = torch.special.ndtr(x)
+        return self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
+
+    def limit(self, n: int, dim: int) -> Limit:
+        weights = np.repeat(1 / (2 * math.pi * np.arange(1, _TERMS + 1)) ** 2, 2)
+        return Limit(tuple(weights), 1 / 12 - weights.sum())
+
+
+class AndersonDarling(_Ordered):
+    """Squared distance of distribution functions, with more weight in the tails, A^2."""
+
+    limit_from = 512
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        # log(1 - Phi(x)) = log Phi(-x), without losing the tail
+        terms = torch.special.log_ndtr(x) + torch.special.log_ndtr(-x.flip(-2))
+        return -n - ((2 * _index(x, n) - 1) / n * terms).sum(-2)
+
+    def limit(self, n: int, dim: int) -> Limit:
+        k = np.arange(1, _TERMS + 1)
+        weights = 1 / (k * (k + 1.0))
+        return Limit(tuple(weights), 1 - weights.sum())
+
+
+class ShapiroWilk(_Ordered):
+    r"""1 - W, with W = (sum_i a_i x_(i))^2 / sum_i (x_i - mean)^2, for normality of any mean and variance.
+
+    W is the squared correlation of the sorted samples with what a Gaussian sample would give. It does not
+    see mean or variance, so as a regularizer it lets embeddings collapse.
+
+    Args:
+        weights: "shapiro-francia", a = m/|m| with Blom's m_i = Phi^-1((i - 3/8)/(n + 1/4)); or
+            "rahman-govindarajulu", a = V^-1 m / |V^-1 m| with m_i = Phi^-1(i/(n + 1)) and the tridiagonal
+            inverse of the approximate covariance V of normal order statistics.
+    """
+
+    least = 3
+
+    def __init__(self, weights: str = "shapiro-francia") -> None:
+        super().__init__()
+        choose("weights", weights, _WEIGHTS)
+        self.weights = weights
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        centred = x - x.mean(-2, keepdim=True)
+        unit = centred / check_varies((centred**2).sum(-2)).sqrt().unsqueeze(-2)
+        a = torch.as_tensor(_WEIGHTS[self.weights](n)).to(x)
+        # 1 - (a.u)^2 = (1 - a.u)(1 + a.u), and 1 - a.u = |a - u|^2 / 2 keeps its digits
+        return ((a.unsqueeze(-1) - unit) ** 2).sum(-2) / 2 * (1 + (a.unsqueeze(-1) * unit).sum(-2))
+
+    def extra_repr(self) -> str:
+        return f"weights={self.weights!r}"
+
+
+class Entropy(_Ordered):
+    r"""Kullback-Leibler divergence from N(0, 1) by Vasicek's estimate of the entropy.
+
+        mean(x^2)/2 + log(2 pi)/2 - H,     H = (1/n) sum_i log( n/(2m) (x_(i+m) - x_(i-m)) ),
+
+    with indices beyond the ends replaced by the ends. It is biased upwards; p-values account for that.
+
+    Args:
+        window: m; by default the integer nearest to sqrt(n).
+    """
+
+    least = 3
+
+    def __init__(self, window: int | None = None) -> None:
+        super().__init__()
+        if window is not None and (int(window) != window or window < 1):
+            raise ValueError(f"window must be a positive integer, got {window}")
+        self.window = window
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        m = max(1, math.floor(math.sqrt(n) + 0.5)) if self.window is None else self.window
+        if 2 * m >= n:
+            if self.window is not None:
+                raise ValueError(f"window must be below half of the {n} samples, got {m}")
+            m = (n - 1) // 2
+        index = torch.arange(n, device=x.device)
+        gaps = x[..., (index + m).clamp(max=n - 1), :] - x[..., (index - m).clamp(min=0), :]
+        check_varies(x[..., -1, :] - x[..., 0, :])
+        # more than 2m equal values: the density is infinite there, and so is the divergence; keep it finite
+        entropy = (gaps.clamp_min(torch.finfo(x.dtype).tiny) * (n / (2 * m))).log().mean(-2)
+        return (x**2).mean(-2) / 2 + math.log(2 * math.pi) / 2 - entropy
+
+    def extra_repr(self) -> str:
+        return f"window={self.window}"
+
+
+class OrderLikelihood(_Ordered):
+    r"""Mean negative log density of each order statistic under its own law for n samples of N(0, 1).
+
+    The i-th has the density n!/((i-1)!(n-i)!) Phi^(i-1) (1 - Phi)^(n-i) phi. Unlike `Likelihood` it holds
+    the samples apart: its minimum spreads them like a Gaussian.
+    """
+
+    def _sorted(self, x: Tensor, n: int) -> Tensor:
+        i = _index(x, n)
+        constant = math.lgamma(n + 1) - torch.lgamma(i) - torch.lgamma(n + 1 - i)
+        log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
+        below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
+        return -(constant + below + above + log_density).mean(-2)
+
+
+def _index(x: Tensor, n: int) -> Tensor:
+    """1..n along the samples."""
+    return torch.arange(1, n + 1, device=x.device, dtype=x.dtype).unsqueeze(-1)
+
+
+@lru_cache(maxsize=64)
+def _shapiro_francia(n: int) -> np.ndarray:
+    m = ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    return m / np.linalg.norm(m)
+
+
+@lru_cache(maxsize=64)
+def _rahman_govindarajulu(n: int) -> np.ndarray:
+    m = ndtri(np.arange(1, n + 1) / (n + 1))
+    density = np.exp(-(m**2) / 2)  # any constant factor cancels
+    flow = density * m
+    a = density * (2 * flow - np.append(flow[1:], 0) - np.append(0, flow[:-1]))
+    return a / np.linalg.norm(a)
+
+
+_WEIGHTS = {"shapiro-francia": _shapiro_francia, "rahman-govindarajulu": _rahman_govindarajulu}

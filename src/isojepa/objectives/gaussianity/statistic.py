@@ -1,0 +1,192 @@
+"""What all tests of Gaussianity share: input checks, the whole batch under DDP, and p-values.
+
+A statistic maps samples to a number that grows with their distance from N(0, 1), or N(0, I). It is
+differentiable, so it can be minimised; and it has a p-value, so it can be believed.
+"""
+
+import warnings
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from isojepa import ranks
+from isojepa.objectives.gaussianity.null import Limit, Null
+
+
+class AxisWarning(UserWarning):
+    """Samples and dimensions look swapped."""
+
+
+class Statistic(nn.Module):
+    """Base of all tests. A subclass gives `_of(x, n)`.
+
+    Attributes:
+        least: samples that the statistic needs.
+        gathers: whether it needs all samples at once, not only sums over them. In a distributed job they
+            are then gathered on every rank.
+        two_sided: whether small values speak against the null as large ones do.
+        limit_from: samples from which the limit law, where there is one, gives the p-value.
+    """
+
+    least: ClassVar[int] = 1
+    gathers: ClassVar[bool] = False
+    two_sided: ClassVar[bool] = False
+    limit_from: ClassVar[int] = 1 << 62
+    per_slice: ClassVar[bool] = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the statistic.
+
+        Args:
+            x: (..., samples, slices) for a univariate test, which gives (..., slices); (..., samples, dim)
+                for a multivariate one, which gives (...). A single sequence (samples,) is one slice.
+
+        Raises:
+            ValueError: too few samples, NaN or Inf, or a slice for which the statistic is not defined.
+        """
+        if x.ndim == 1:
+            return self(x.unsqueeze(-1)).reshape(())
+        check_finite(check_shape(x))
+        warn_if_swapped(x)
+        return self.statistic(x)
+
+    def statistic(self, x: Tensor) -> Tensor:
+        """As a call, for use inside of a loss: NaN is passed on, and the order of axes is not questioned."""
+        x = x if x.dtype == torch.float64 else x.float()
+        n = ranks.count(x.shape[-2], x.device)
+        if n < self.least:
+            raise ValueError(f"{type(self).__name__} needs at least {self.least} samples, got {n}")
+        with torch.autocast(x.device.type, enabled=False):
+            return self._of(ranks.gather(x) if self.gathers else x, n)
+
+    def _of(self, x: Tensor, n: int) -> Tensor:
+        """The statistic of checked samples; n counts those of all ranks."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def pvalue(self, x: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
+        """Probability, for samples that are N(0, I), of a statistic at least as far out as that of x.
+
+        From the law of the statistic under the null: its limit law where the test knows one and there are
+        enough samples, else a simulation, done once for a test, number of samples and dimension.
+
+        Args:
+            x: as in a call.
+            draws: simulate so many samples of the null, also where a limit law is known. By default 9,999,
+                fewer for large samples. The smallest p-value is 1 / (draws + 1).
+            seed: of the simulation.
+
+        Returns:
+            One p-value per statistic, float64.
+        """
+        values = self(x)
+        n = ranks.count(1 if x.ndim == 0 else x.shape[-2] if x.ndim > 1 else len(x), x.device)
+        dim = 1 if self.per_slice else x.shape[-1]
+        return self.null(n, dim, draws, seed).pvalue(values, self.two_sided)
+
+    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> "Null | Limit":
+        """The law of the statistic for n samples of N(0, I)."""
+        limit = self.limit(n, dim) if draws is None and n >= self.limit_from else None
+        return limit or Null.simulated(self, n, dim, draws, seed)
+
+    def _held(self, n: int, dim: int) -> int:
+        """Numbers in memory for one sample of the null."""
+        return n
+
+    def limit(self, n: int, dim: int) -> Limit | None:
+        """The law of the statistic for large n, where it is known."""
+        return None
+
+
+class Multivariate(Statistic):
+    """Base of the tests that look at all dimensions at once: (..., samples, dim) to (...).
+
+    They compare all pairs of samples, in O(n^2), and in float64: their values span more than float32 does.
+
+    Args:
+        standardize: test for a normal law of any mean and covariance: samples are centred and whitened
+            first. Otherwise the test is for N(0, I).
+    """
+
+    gathers = True
+    per_slice = False
+
+    def __init__(self, standardize: bool = False) -> None:
+        super().__init__()
+        self.standardize = standardize
+
+    def _of(self, x: Tensor, n: int) -> Tensor:
+        x = x.double()
+        value = self._pairs(whitened(x) if self.standardize else x, n)
+        if not torch.isfinite(value).all() and torch.isfinite(x).all():
+            raise ValueError(
+                f"{type(self).__name__} overflows for samples of length {x.norm(dim=-1).max():.3g} in "
+                f"{x.shape[-1]} dimensions: scale them to variance 1, or widen the test's weight"
+            )
+        return value
+
+    def _pairs(self, x: Tensor, n: int) -> Tensor:
+        raise NotImplementedError
+
+    def _held(self, n: int, dim: int) -> int:
+        return n * max(n, dim)
+
+    def extra_repr(self) -> str:
+        return f"standardize={self.standardize}"
+
+
+def whitened(x: Tensor) -> Tensor:
+    """Centre samples (..., n, dim) and give them covariance I, up to a rotation.
+
+    Raises:
+        ValueError: the covariance is singular.
+    """
+    n, dim = x.shape[-2:]
+    centred = x - x.mean(-2, keepdim=True)
+    factor, failed = torch.linalg.cholesky_ex(centred.mT @ centred / n)
+    if failed.any() or n <= dim:
+        raise ValueError(f"standardize needs a covariance of full rank {dim}, got {n} samples of less")
+    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT
+
+
+def check_shape(x: Tensor) -> Tensor:
+    """Return samples (..., n, k) of a floating type, or say what is wrong."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise ValueError(f"x must be a tensor of floating point numbers, got {kind}")
+    if x.ndim < 2 or x.shape[-1] < 1:
+        raise ValueError(f"x must be (..., samples, dim) or (..., samples, slices), got {tuple(x.shape)}")
+    return x
+
+
+def check_finite(x: Tensor) -> Tensor:
+    """Return x, or say how many of its values are NaN or Inf; on every rank if on one."""
+    bad = ranks.count(int((~torch.isfinite(x)).sum()), x.device)
+    if bad:
+        raise ValueError(f"x must be finite, got {bad} values that are NaN or Inf")
+    return x
+
+
+def check_varies(spread: Tensor) -> Tensor:
+    """Return the spread of each slice, or say that a statistic divided by it needs it to be positive."""
+    flat = int((spread <= torch.finfo(spread.dtype).tiny).sum())
+    if flat:
+        raise ValueError(f"every slice must vary, got {flat} of {spread.numel()} slices with zero variance")
+    return spread
+
+
+_warned = False
+
+
+def warn_if_swapped(x: Tensor) -> None:
+    """Warn, once in a process, when there are fewer samples than dimensions."""
+    global _warned
+    n, k = x.shape[-2:]
+    if n * ranks.world_size() < k and not _warned:  # a rank may hold few of many
+        _warned = True
+        warnings.warn(
+            f"x of shape {tuple(x.shape)} has {n} samples of {k} dimensions: if they are swapped, pass x.mT",
+            AxisWarning,
+            stacklevel=5,  # the caller of the module that calls this
+        )

@@ -1,0 +1,127 @@
+"""The rows of one batch, spread over the processes ("ranks") of a torch.distributed job.
+
+A statistic of the batch is not the mean of the statistics of its parts. The functions here let every rank
+compute it of the whole: sums and counts are added up over ranks, or the rows themselves are gathered.
+Batches may differ in size from rank to rank. Without a distributed job they do nothing.
+
+Gradients follow the convention of DistributedDataParallel, which averages the parameters' gradients over
+ranks. Every rank returns the same loss L; its backward pass receives d(L_1 + ... + L_W)/dx = W dL/dx for the
+rows it holds; the average over W ranks is dL/d(parameters), that of one process with the whole batch. The
+backward pass therefore communicates too, and must run on every rank.
+
+The size of the job is asked at each call. Counts are integers and sums at least float32, whatever the
+precision of the embeddings.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+_ALONE = object()
+_group: contextvars.ContextVar[Any] = contextvars.ContextVar("group", default=None)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this process treats its rows as the whole batch, e.g. to evaluate on one rank only."""
+    with within(_ALONE):
+        yield
+
+
+@contextlib.contextmanager
+def within(group: Any) -> Iterator[None]:
+    """Inside, the batch is spread over the ranks of a process group, in place of all ranks."""
+    token = _group.set(group)
+    try:
+        yield
+    finally:
+        _group.reset(token)
+
+
+def group() -> Any:
+    """What `within` should be given to come back to where the caller is now."""
+    return _group.get()
+
+
+def world_size() -> int:
+    """Number of ranks that share the batch; 1 without a distributed job."""
+    if _group.get() is _ALONE or not (dist.is_available() and dist.is_initialized()):
+        return 1
+    return dist.get_world_size(_group.get())
+
+
+def count(n: int, device: torch.device | str = "cpu") -> int:
+    """Samples of the whole batch, when this rank holds n."""
+    if world_size() == 1:
+        return n
+    total = torch.tensor(n, dtype=torch.int64, device=device)
+    dist.all_reduce(total, group=_group.get())
+    return int(total)
+
+
+def total(x: Tensor) -> Tensor:
+    """Sum a tensor over ranks; differentiable."""
+    if world_size() == 1:
+        return x
+    return _Total.apply(x, _group.get())
+
+
+def mean(x: Tensor, n: int) -> Tensor:
+    """Mean over the samples of the whole batch: (..., samples, k) to (..., k).
+
+    Args:
+        x: this rank's samples.
+        n: samples of the whole batch, from `count`.
+    """
+    return total(x.sum(-2)) / n
+
+
+def gather(x: Tensor) -> Tensor:
+    """The whole batch on every rank: (..., samples, k), samples in order of rank; differentiable."""
+    if world_size() == 1:
+        return x
+    return _Gather.apply(x, _group.get())
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):  # type: ignore[no-untyped-def]
+        ctx.group = group
+        summed = x.detach().clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(summed, group=group)
+        return summed
+
+    @staticmethod
+    def backward(ctx, upstream):  # type: ignore[no-untyped-def]
+        # every rank's loss depends on every rank's term
+        summed = upstream.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(summed, group=ctx.group)
+        return summed, None
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, group):  # type: ignore[no-untyped-def]
+        rows = x.detach().movedim(-2, 0).contiguous()
+        world, rank = dist.get_world_size(group), dist.get_rank(group)
+        sizes = [torch.zeros((), dtype=torch.int64, device=x.device) for _ in range(world)]
+        dist.all_gather(sizes, torch.tensor(len(rows), dtype=torch.int64, device=x.device), group=group)
+        lengths = [int(size) for size in sizes]
+        longest = max(lengths)  # all_gather wants equal shapes: pad, and cut off again
+        padded = rows.new_zeros(longest, *rows.shape[1:])
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in range(world)]
+        dist.all_gather(parts, padded, group=group)
+        ctx.group, ctx.start, ctx.length = group, sum(lengths[:rank]), len(rows)
+        return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)]).movedim(0, -2)
+
+    @staticmethod
+    def backward(ctx, upstream):  # type: ignore[no-untyped-def]
+        summed = upstream.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(summed, group=ctx.group)
+        return summed[ctx.start : ctx.start + ctx.length].movedim(0, -2), None

@@ -1,0 +1,214 @@
+"""Loss and gradient in a real torch.distributed job equal those of one process with the whole batch.
+
+Every rank is a process of its own (gloo). Each of these mistakes is in a published implementation, and each
+would fail here: a sample count reduced in bfloat16, which is wrong above 256; a reduced tensor that is not
+used; a gradient off by the number of ranks; the number of ranks remembered from construction.
+"""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from isojepa import ranks
+from isojepa.objectives import LeJEPA, SIGReg
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
+from isojepa.seeds import generator
+
+INPUT, DIM = 8, 6
+BATCHES = {2: (301, 89), 4: (7, 200, 1, 122)}  # more than 256 in all, and unequal
+BEFORE = SIGReg(slices=32, seed=3)  # made before there is a job, as a user's module is
+
+# name -> (regularizer of (batch, dim), dtype of the embeddings, tolerance)
+CASES = {
+    "sigreg": (lambda h, g: BEFORE(h, g), torch.float32, 1e-6),
+    "sigreg float64": (lambda h, g: BEFORE(h, g), torch.float64, 1e-12),
+    "sigreg bfloat16": (lambda h, g: BEFORE(h, g), torch.bfloat16, 1e-6),
+    "sigreg unbiased": (lambda h, g: SIGReg(slices=32, unbiased=True)(h, g), torch.float32, 1e-6),
+    "sigreg fixed sobol": (
+        lambda h, g: SIGReg(slices=32, sampler="sobol", resample=False)(h, g),
+        torch.float32,
+        1e-6,
+    ),
+    "sigreg orthogonal": (lambda h, g: SIGReg(slices=32, sampler="orthogonal")(h, g), torch.float32, 1e-6),
+    "gauss-hermite": (
+        lambda h, g: SIGReg(slices=32, test=UNIVARIATE["epps-pulley"](quadrature="gauss-hermite"))(h, g),
+        torch.float32,
+        1e-6,
+    ),
+}
+for _name in UNIVARIATE:
+    CASES[f"sliced {_name}"] = (lambda h, g, name=_name: SIGReg(16, test=name)(h, g), torch.float64, 1e-9)
+    CASES[f"columns {_name}"] = (
+        lambda h, g, name=_name: UNIVARIATE[name]()(h).mean(),
+        torch.float64,
+        1e-9,
+    )
+for _name in ("epps-pulley", "moments", "extended-jarque-bera", "mean-variance", "cramer-von-mises"):
+    CASES[f"bfloat16 {_name}"] = (
+        lambda h, g, name=_name: SIGReg(16, test=name)(h, g),
+        torch.bfloat16,
+        1e-5 if "jarque" in _name or "moments" in _name else 1e-6,
+    )
+for _name in MULTIVARIATE:
+    CASES[_name] = (lambda h, g, name=_name: MULTIVARIATE[name]()(h), torch.float64, 1e-9)
+
+
+def encoder(dtype: torch.dtype) -> nn.Module:
+    source = generator(0, "encoder")
+    layer = nn.Linear(INPUT, DIM, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=source) / 3)
+    return layer
+
+
+def samples(n: int) -> torch.Tensor:
+    return torch.randn(n, INPUT, generator=generator(0, "samples"), dtype=torch.float64)
+
+
+def loss_and_gradients(case: str, x: torch.Tensor, ddp: bool) -> dict[str, torch.Tensor]:
+    """Loss and the gradients of the encoder's parameters."""
+    regularizer, dtype, _ = CASES[case]
+    model = encoder(dtype)
+    wrapped = DistributedDataParallel(model) if ddp else model
+    h = wrapped(x.to(model.weight.dtype)).to(dtype)
+    loss = regularizer(h, generator(1, "slices", 7))
+    loss.backward()
+    return {"loss": loss.detach(), **{k: p.grad.clone() for k, p in model.named_parameters()}}
+
+
+def work(rank: int, world: int, port: int, folder: str) -> None:
+    """One rank: every case on its own share of the batch; then what needs another layout."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    alone = BEFORE(torch.ones(4, 3), generator(0)).item()
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    batches = BATCHES[world]
+    start = sum(batches[:rank])
+    mine = samples(sum(batches))[start : start + batches[rank]]
+    results = {case: loss_and_gradients(case, mine, ddp=True) for case in CASES}
+
+    leaf = mine.clone().requires_grad_()
+    SIGReg(slices=8)(leaf, generator(2)).backward()
+    results["embeddings"] = {"gradient": leaf.grad}
+
+    weighted = mine.clone().requires_grad_()  # ranks may weigh the loss differently, e.g. by their batch
+    (batches[rank] * SIGReg(slices=8)(weighted, generator(2))).backward()
+    results["weighted"] = {"gradient": weighted.grad}
+
+    whole = samples(sum(batches))
+    empty = whole if rank == world - 1 else whole[:0]  # all samples on the last rank
+    results["empty"] = {"loss": SIGReg(slices=8)(empty, generator(2))}
+
+    with ranks.alone():
+        results["alone"] = {"loss": SIGReg(slices=8)(mine, generator(2)) if rank == 0 else torch.zeros(())}
+    pair = dist.new_group([0, 1])
+    if rank < 2:
+        with ranks.within(pair):
+            results["pair"] = {"loss": SIGReg(slices=8)(mine, generator(2))}
+
+    views = torch.stack((mine[:1], mine[:1] + 0.1))  # one sample of each rank, two views
+    views = views.expand(2, 5, INPUT) * torch.linspace(0.5, 2, 5, dtype=torch.float64)[:, None] * (rank + 1)
+    results["lejepa"] = {"regularizer": LeJEPA()(views, generator(2)).terms["regularizer"], "views": views}
+
+    refused = ""
+    try:
+        bad = mine.clone()
+        bad[:1] = torch.nan if rank == 0 else 0.0
+        UNIVARIATE["epps-pulley"]()(bad)
+    except ValueError as error:  # on every rank: one that goes on alone would wait for ever
+        refused = str(error)
+    results["refused"] = {"error": refused}
+    results["pvalue"] = {"p": SIGReg(slices=8).pvalue(mine, draws=99)}
+
+    dist.destroy_process_group()
+    results["after"] = {"loss": torch.tensor([alone, BEFORE(torch.ones(4, 3), generator(0)).item()])}
+    torch.save(results, Path(folder) / f"{rank}.pt")
+
+
+@pytest.fixture(scope="module", params=[2, 4], ids=lambda world: f"{world} ranks")
+def job(request, tmp_path_factory):
+    """Results of every rank, with the world size."""
+    folder = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    mp.spawn(work, (request.param, port, str(folder)), nprocs=request.param)
+    return request.param, [torch.load(folder / f"{rank}.pt") for rank in range(request.param)]
+
+
+def close(ours: torch.Tensor, truth: torch.Tensor, tolerance: float) -> bool:
+    return bool((ours.double() - truth.double()).abs().max() <= tolerance * max(1.0, truth.abs().max()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradients_on_every_rank_are_those_of_the_whole_batch(case, job):
+    world, results = job
+    truth = loss_and_gradients(case, samples(sum(BATCHES[world])), ddp=False)
+    tolerance = CASES[case][2]
+    gradient_tolerance = max(tolerance, 1e-5) if CASES[case][1] == torch.bfloat16 else tolerance
+    assert truth["weight"].abs().max() > 1e-6
+    for result in results:
+        assert result[case].keys() == truth.keys()
+        for key, value in truth.items():
+            assert close(result[case][key], value, tolerance if key == "loss" else gradient_tolerance), key
+
+
+def test_a_rank_receives_the_gradient_that_ddp_then_averages(job):
+    world, results = job
+    whole = samples(sum(BATCHES[world])).requires_grad_()
+    SIGReg(slices=8)(whole, generator(2)).backward()
+    held = torch.cat([result["embeddings"]["gradient"] for result in results])
+    assert close(held, world * whole.grad, 1e-12)
+    # d(sum of all ranks' losses): batch sizes add up to the whole
+    weighted = torch.cat([result["weighted"]["gradient"] for result in results])
+    assert close(weighted, len(whole) * whole.grad, 1e-11)
+
+
+def test_ranks_may_have_no_samples_at_all(job):
+    world, results = job
+    truth = SIGReg(slices=8)(samples(sum(BATCHES[world])), generator(2))
+    assert all(close(result["empty"]["loss"], truth, 1e-12) for result in results)
+
+
+def test_alone_and_within_a_group_choose_who_shares_the_batch(job):
+    world, results = job
+    batches, whole = BATCHES[world], samples(sum(BATCHES[world]))
+    truth = SIGReg(slices=8)(whole[: batches[0]], generator(2))
+    assert close(results[0]["alone"]["loss"], truth, 1e-12)
+    truth = SIGReg(slices=8)(whole[: sum(batches[:2])], generator(2))
+    assert all(close(result["pair"]["loss"], truth, 1e-12) for result in results[:2])
+
+
+def test_views_of_all_ranks_are_tested_one_by_one(job):
+    _, results = job
+    views = torch.cat([result["lejepa"]["views"] for result in results], dim=1)
+    truth = LeJEPA()(views, generator(2)).terms["regularizer"]
+    assert all(close(result["lejepa"]["regularizer"], truth, 1e-12) for result in results)
+
+
+def test_nan_on_one_rank_is_refused_on_all(job):
+    _, results = job
+    assert {result["refused"]["error"] for result in results} == {
+        "x must be finite, got 8 values that are NaN or Inf"
+    }
+
+
+def test_pvalue_is_that_of_the_whole_batch_on_every_rank(job):
+    world, results = job
+    truth = SIGReg(slices=8).pvalue(samples(sum(BATCHES[world])), draws=99)
+    assert all(result["pvalue"]["p"].item() == truth.item() for result in results)
+
+
+def test_size_of_the_job_is_asked_at_each_call(job):
+    _, results = job
+    for result in results:
+        before, after = result["after"]["loss"].tolist()
+        assert before == after
