@@ -10,6 +10,7 @@ import torch
 
 import isojepa as ij
 from isojepa.cli import main
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 
 SMALL = [
     *("--encoder.width", "16", "--encoder.layers", "3", "--objective.slices", "4"),
@@ -89,7 +90,10 @@ def test_list_names_everything_a_flag_takes(capsys):
     code, out, _ = run(capsys, "list", "--json")
     listed = json.loads(out)
     assert code == 0
-    assert set(listed) == {"processes", "mixings", "laws", "objectives", "encoders", "schedules"}
+    assert set(listed) == {
+        *("processes", "mixings", "laws", "objectives", "tests", "samplers", "encoders", "schedules")
+    }
+    assert set(listed["tests"]) == {*UNIVARIATE, *MULTIVARIATE}
     assert "spiral" in listed["mixings"]
     assert all(line for table in listed.values() for line in table.values())
     _, out, _ = run(capsys, "list", "mixings")

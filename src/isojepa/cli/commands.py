@@ -1,7 +1,6 @@
 """The commands, each a dataclass: its fields are the flags and their docstrings the help."""
 
 import inspect
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,22 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.cli.printing import out, print_json
 from isojepa.config import Config
 from isojepa.encoders import ENCODERS
 from isojepa.encoders.modes import embed
 from isojepa.files import plain
 from isojepa.names import choose
+from isojepa.objectives.directions import SAMPLERS
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 from isojepa.worlds import LAWS, MIXINGS, PROCESSES
-
-_out = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass
@@ -43,12 +42,12 @@ class Demo:
     def run(self) -> int:
         config = Config(seed=self.seed)
         self._clear()
-        _out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
-        _out.print(f"Training {_summary(config)} ...")
+        out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
+        out.print(f"Training {_summary(config)} ...")
         run = runs.train(config, record=self.out)
         code = _tell_run(run)
         _print_certificate(_write_report(self.out, self.out / "report.html"))
-        _out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
+        out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 
     def _clear(self) -> None:
@@ -100,13 +99,13 @@ class Train:
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
-            _out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
+            out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
         run = runs.train(self.settings, record=path, loggers=self._loggers(path))
         if self.json:
-            _print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
+            print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
         code = _tell_run(run)
-        _out.print(f"Next: isojepa certify {path}   or   isojepa report {path}")
+        out.print(f"Next: isojepa certify {path}   or   isojepa report {path}")
         return code
 
     def _loggers(self, path: Path) -> list[Logger]:
@@ -155,7 +154,7 @@ class Certify:
     def run(self) -> int:
         certificate = self._of_record() if self.source.is_dir() else self._of_files()
         if self.json:
-            _print_json(certificate.to_dict())
+            print_json(certificate.to_dict())
         else:
             _print_certificate(certificate)
         return 0
@@ -194,17 +193,17 @@ class Report:
     def run(self) -> int:
         path = self.out or self.record / "report.html"
         certificate = _write_report(self.record, path)
-        _out.print(certificate.verdict)
-        _out.print(f"Wrote {path} and {path.with_name('picture.png')}")
+        out.print(certificate.verdict)
+        out.print(f"Wrote {path} and {path.with_name('picture.png')}")
         return 0
 
 
 @dataclass
 class List:
-    """Name the worlds, mixings, laws, objectives, encoders and schedules that flags and configs take."""
+    """Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take."""
 
     kind: tyro.conf.Positional[str] = "all"
-    """One of processes, mixings, laws, objectives, encoders, schedules; or all."""
+    """One of processes, mixings, laws, objectives, tests, samplers, encoders, schedules; or all."""
     json: bool = False
     """Print as JSON."""
 
@@ -214,6 +213,8 @@ class List:
             "mixings": MIXINGS,
             "laws": LAWS,
             "objectives": runs.OBJECTIVES,
+            "tests": {**UNIVARIATE, **MULTIVARIATE},
+            "samplers": SAMPLERS,
             "encoders": ENCODERS,
             "schedules": SCHEDULES,
         }
@@ -223,13 +224,13 @@ class List:
             for kind, table in chosen.items()
         }
         if self.json:
-            _print_json(described)
+            print_json(described)
             return 0
         for kind, rows in described.items():
             table = Table(title=kind, title_justify="left", box=None, show_header=False, title_style="bold")
             for name, line in rows.items():
                 table.add_row(f"  {name}", line)
-            _out.print(table)
+            out.print(table)
         return 0
 
 
@@ -244,9 +245,9 @@ def _summary(config: Config) -> str:
 def _tell_run(run: Run) -> int:
     """Say how a run ended; the exit code is 1 when it did not end well."""
     if run.status == "done":
-        _out.print(f"Trained in {run.seconds:.1f} s: held-out R2 {run.r2:.4f}")
+        out.print(f"Trained in {run.seconds:.1f} s: held-out R2 {run.r2:.4f}")
         return 0
-    _out.print(f"The run {run.status}: {run.reason}. Its record is kept.", style="bold red")
+    out.print(f"The run {run.status}: {run.reason}. Its record is kept.", style="bold red")
     return 1
 
 
@@ -280,8 +281,8 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
 
 
 def _print_certificate(certificate: Certificate) -> None:
-    _out.print()
-    _out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
+    out.print()
+    out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
     percent = f"{100 * certificate.confidence:g} %"
     table = Table(box=None, header_style="dim")
     table.add_column("", no_wrap=True)
@@ -289,17 +290,15 @@ def _print_certificate(certificate: Certificate) -> None:
     table.add_column("")
     for line in certificate.lines():
         table.add_row(line.name, format_value(line), line.sentence)
-    _out.print(table)
+    out.print(table)
     if certificate.bound_missing:
-        _out.print(f"No bound: {certificate.bound_missing}.")
+        out.print(f"No bound: {certificate.bound_missing}.")
 
 
 _GOOD = ("rotation", "bounded")
 
 
-def _print_json(value: Any) -> None:
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
-
-
 def _first_line(thing: Callable[..., Any]) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
+    options = getattr(thing, "keywords", {})  # of a partial, which has no words of its own
+    line = (inspect.getdoc(getattr(thing, "func", thing)) or "").partition("\n")[0]
+    return line + "".join(f" [{key} {value}]" for key, value in options.items())

@@ -38,10 +38,12 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
 
 
 def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    """Independent directions."""
     return _unit(torch.randn(slices, dim, generator=generator, device=generator.device))
 
 
 def _sobol(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    """A low-discrepancy sequence, shifted at random."""
     shift = torch.rand(dim, generator=generator, device=generator.device, dtype=torch.float64)
     uniform = (_sobol_points(dim, slices).to(shift.device) + shift) % 1
     return _unit(torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))).float()
@@ -56,6 +58,7 @@ def _sobol_points(dim: int, slices: int) -> Tensor:
 
 
 def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
+    """Orthonormal bases, turned at random."""
     blocks = -(-slices // dim)
     normal = torch.randn(blocks, dim, dim, generator=generator, device=generator.device)
     q, r = torch.linalg.qr(normal)

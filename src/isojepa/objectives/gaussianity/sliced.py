@@ -12,7 +12,8 @@ from isojepa.names import unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
-from isojepa.objectives.gaussianity.statistic import Multivariate, Statistic, check_shape
+from isojepa.objectives.gaussianity.null import Limit, Null
+from isojepa.objectives.gaussianity.statistic import Multivariate, Statistic, check_shape, whitened
 from isojepa.seeds import generator
 
 REDUCTIONS = ("mean", "max")
@@ -29,6 +30,8 @@ class Sliced(Statistic):
         sampler: see `isojepa.objectives.directions`.
         seed: draws them.
         reduce: "mean" or "max".
+        standardize: test for a normal law of any mean and covariance: samples are centred and whitened
+            first. Otherwise the test is for N(0, I).
 
     Example:
         >>> wide = 2 * torch.randn(200, 8, generator=torch.Generator())
@@ -45,6 +48,7 @@ class Sliced(Statistic):
         sampler: str = "gaussian",
         seed: int = 0,
         reduce: str = "mean",
+        standardize: bool = False,
     ) -> None:
         super().__init__()
         self.test = check_univariate(EppsPulley() if test is None else test)
@@ -54,7 +58,8 @@ class Sliced(Statistic):
             raise ValueError(unknown("sampler", sampler, SAMPLERS))
         if reduce not in REDUCTIONS:
             raise ValueError(unknown("reduce", reduce, REDUCTIONS))
-        self.slices, self.sampler, self.seed, self.reduce = slices, sampler, seed, reduce
+        self.slices, self.sampler, self.seed = slices, sampler, seed
+        self.reduce, self.standardize = reduce, standardize
 
     @property
     def two_sided(self) -> bool:  # type: ignore[override]
@@ -70,13 +75,49 @@ class Sliced(Statistic):
         return _projected(self.test, check_shape(x), self.directions(x.shape[-1]))
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return slice_means(self.test, x, self.directions(x.shape[-1]).to(x), self.reduce)
+        if not self.standardize:
+            return slice_means(self.test, x, self.directions(x.shape[-1]).to(x), self.reduce)
+        whole = whitened(ranks.gather(x))
+        with ranks.alone():
+            return slice_means(self.test, whole, self.directions(x.shape[-1]).to(x), self.reduce)
+
+    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
+        """The law of the statistic for n samples of N(0, I)."""
+        if dim <= self.slices or self.standardize:
+            return super().null(n, dim, draws, seed)
+        return Null.simulated(_Span(self, dim), n, self.slices, draws, seed)
 
     def _held(self, n: int, dim: int) -> int:
         return n * max(dim, self.slices)
 
     def extra_repr(self) -> str:
-        return f"slices={self.slices}, sampler={self.sampler!r}, seed={self.seed}, reduce={self.reduce!r}"
+        return (
+            f"slices={self.slices}, sampler={self.sampler!r}, seed={self.seed}, reduce={self.reduce!r}, "
+            f"standardize={self.standardize}"
+        )
+
+
+class _Span(Statistic):
+    """A sliced test seen from the space that its directions span: the same law under the null, sooner.
+
+    With A^T = Q R, the projections of x on the rows of A are those of Q^T x, which is N(0, I) too.
+    """
+
+    per_slice = False
+
+    def __init__(self, whole: Sliced, dim: int) -> None:
+        super().__init__()
+        self.whole, self.dim = whole, dim
+        self.axes = torch.linalg.qr(whole.directions(dim).double().T).R.T.float()
+
+    def _of(self, x: Tensor, n: int) -> Tensor:
+        return slice_means(self.whole.test, x, self.axes.to(x), self.whole.reduce)
+
+    def _held(self, n: int, dim: int) -> int:
+        return n * dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
 
 
 def slice_means(test: Statistic, x: Tensor, directions: Tensor, reduce: str = "mean") -> Tensor:

@@ -1,0 +1,280 @@
+"""Are these embeddings N(0, I)? Every test of the library at once, and the directions in which they are not.
+
+Each line is a test with its p-value, calibrated by simulating N(0, I) with the same number of samples and
+dimensions. At most a few hundred to a thousand samples are used: with very many, every real embedding is
+rejected, and the question becomes how far it is, which the statistics say.
+
+The worst directions are searched on one half of the samples, by ascent of the Epps-Pulley statistic from
+coordinate axes, random directions and independent components (Hyvarinen 1999), and judged on the other half,
+so that the search is not mistaken for a finding. The worst of them is one more test.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isojepa.certificates.embeddings import Embeddings
+from isojepa.objectives.directions import draw_directions
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced, Statistic
+from isojepa.objectives.gaussianity.statistic import whitened
+from isojepa.seeds import generator
+
+_PAIRS = 500  # samples for the tests that compare all pairs
+_START, _ASCENT, _ITERATIONS = 256, 40, 30  # directions and steps of the search
+_SEARCH = 4000  # samples for the search and its judgement
+_SAME = 0.8  # cosine above which two directions count as one
+_SKIPPED = ("epps-pulley-exact",)  # the same number as epps-pulley, for more work
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One test.
+
+    Attributes:
+        name: of the test.
+        kind: "slices" for the mean over slices, "worst slice" for the maximum, "searched slice" for the worst
+            direction that a search found, or "all dimensions".
+        statistic: its value.
+        p: its p-value.
+        samples: how many were used.
+    """
+
+    name: str
+    kind: str
+    statistic: float
+    p: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One direction.
+
+    Attributes:
+        direction: (dim,) unit vector.
+        statistic: Epps-Pulley, of samples that did not choose the direction.
+        p: of that statistic.
+        projections: of those samples.
+    """
+
+    direction: np.ndarray = field(repr=False)
+    statistic: float
+    p: float
+    projections: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What the tests say of embeddings.
+
+    Attributes:
+        lines: one per test.
+        worst: the least Gaussian directions found, worst first.
+        samples, dim: of the embeddings.
+        mean_norm: length of the mean; 0 for N(0, I).
+        variances: smallest and largest eigenvalue of the covariance; both 1 for N(0, I).
+        standardized: whether the tests are for a normal law of any mean and covariance.
+        draws: simulations behind each p-value.
+    """
+
+    lines: list[Outcome]
+    worst: list[Slice]
+    samples: int
+    dim: int
+    mean_norm: float
+    variances: tuple[float, float]
+    standardized: bool
+    draws: int
+
+    @property
+    def law(self) -> str:
+        """The null."""
+        return "a normal law" if self.standardized else "N(0, I)"
+
+    @property
+    def level(self) -> float:
+        """The p-value that counts: 5 % over the number of tests, or the smallest that simulation can give."""
+        return max(0.05 / len(self.lines), 1 / (self.draws + 1))
+
+    @property
+    def false_alarm(self) -> float:
+        """At most this often one test or more rejects embeddings that are Gaussian."""
+        return min(1.0, self.level * len(self.lines))
+
+    @property
+    def rejected(self) -> list[Outcome]:
+        """Tests that reject."""
+        return [line for line in self.lines if line.p <= self.level]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        count, total = len(self.rejected), len(self.lines)
+        if count == 0:
+            return f"No test tells these embeddings from {self.law}."
+        return f"Not {self.law}: {count} of {total} tests reject it."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, without projections."""
+        return {
+            "verdict": self.verdict,
+            "samples": self.samples,
+            "dim": self.dim,
+            "mean_norm": self.mean_norm,
+            "variances": list(self.variances),
+            "standardized": self.standardized,
+            "draws": self.draws,
+            "false_alarm": self.false_alarm,
+            "tests": [vars(line) for line in self.lines],
+            "worst": [
+                {"direction": one.direction.tolist(), "statistic": one.statistic, "p": one.p}
+                for one in self.worst
+            ],
+        }
+
+
+def examine(
+    h: Any,
+    *,
+    samples: int = 1000,
+    slices: int = 32,
+    sampler: str = "orthogonal",
+    draws: int = 499,
+    worst: int = 6,
+    standardize: bool = False,
+    seed: int = 0,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Examination:
+    """Run every test of Gaussianity on embeddings.
+
+    Args:
+        h: (n, dim) embeddings, array or tensor.
+        samples: rows to test, chosen at random; the tests of all pairs take at most 500.
+        slices: directions of the univariate tests.
+        sampler: how they are drawn, see `isojepa.objectives.directions`.
+        draws: simulations of the null; the smallest p-value is 1 / (draws + 1).
+        worst: directions to return.
+        standardize: test for a normal law of any mean and covariance.
+        seed: draws rows, directions and simulations.
+        progress: called with tests done, their number, and the name of the next.
+
+    Raises:
+        ValueError: h is not a finite matrix, or has too few rows.
+
+    Example:
+        >>> h = np.random.default_rng(0).standard_t(3, (300, 4))
+        >>> examine(h, slices=8, draws=19).verdict[:16]
+        'Not N(0, I): 21 '
+    """
+    checked = Embeddings(h).h
+    n, dim = checked.shape
+    if n < 20:
+        raise ValueError(f"embeddings must have at least 20 rows to be tested, got {n}")
+    if standardize and min(n, samples) <= dim:
+        raise ValueError(f"standardize needs more rows than the {dim} dimensions, got {min(n, samples)}")
+    order = torch.randperm(n, generator=generator(seed, "rows")).numpy()
+    x = torch.from_numpy(np.ascontiguousarray(checked[order])).float()
+    lines = []
+    tests = list(_tests(slices, sampler, seed, standardize))
+    for index, (name, kind, test) in enumerate(tests):
+        if progress is not None:
+            progress(index, len(tests), name)
+        used = x[: min(samples, _PAIRS) if kind == "all dimensions" else samples]
+        if standardize and len(used) <= dim:
+            continue
+        try:
+            statistic = float(test(used))
+        except ValueError:  # not defined for these samples, e.g. overflow or a slice without variance
+            continue
+        p = float(test.pvalue(used, draws, seed))
+        lines.append(Outcome(name, kind, statistic, p, len(used)))
+    if progress is not None:
+        progress(len(tests), len(tests), "")
+    found = worst_slices(x[: max(samples, _SEARCH)], worst, standardize, seed)
+    if not standardize:  # else the judging half was whitened by itself, and is no sample of its own
+        p = min(1.0, len(found) * min(one.p for one in found))
+        line = Outcome("epps-pulley", "searched slice", found[0].statistic, p, len(found[0].projections))
+        lines.insert(sum(line.kind != "all dimensions" for line in lines), line)
+    eigenvalues = np.linalg.eigvalsh(np.atleast_2d(np.cov(checked, rowvar=False)))
+    return Examination(
+        lines,
+        found,
+        n,
+        dim,
+        float(np.linalg.norm(checked.mean(0))),
+        (float(eigenvalues[0]), float(eigenvalues[-1])),
+        standardize,
+        draws,
+    )
+
+
+def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0) -> list[Slice]:
+    """The least Gaussian directions: found on one half of (n, dim) samples, judged on the other."""
+    if standardize:
+        x = whitened(x.double()).float()
+    search, judge = x[: len(x) // 2], x[len(x) // 2 :]
+    test = EppsPulley()
+    unit = _ascend(test, search, _starts(test, search, 4 * count, seed))
+    projections = judge @ unit.T
+    statistics, ps = test.statistic(projections), test.pvalue(projections)
+    found: list[int] = []
+    for index in test.statistic(search @ unit.T).argsort(descending=True).tolist():
+        if len(found) < count and all(abs(float(unit[index] @ unit[other])) < _SAME for other in found):
+            found.append(index)
+    found.sort(key=lambda index: -float(statistics[index]))
+    return [
+        Slice(unit[i].numpy(), float(statistics[i]), float(ps[i]), projections[:, i].numpy()) for i in found
+    ]
+
+
+def _starts(test: EppsPulley, x: Tensor, count: int, seed: int) -> Tensor:
+    """The most promising of axes, random directions and independent components."""
+    dim = x.shape[1]
+    random = draw_directions(dim, _START, generator(seed, "search"))
+    candidates = torch.cat((torch.eye(dim)[:_START], random, _components(x, seed)))
+    return candidates[test.statistic(x @ candidates.T).topk(min(count, len(candidates))).indices]
+
+
+def _components(x: Tensor, seed: int) -> Tensor:
+    """Directions of independent components: the symmetric fixed-point iteration of FastICA, with tanh."""
+    n, dim = x.shape
+    centred = (x - x.mean(0)).double()
+    values, vectors = torch.linalg.eigh(centred.T @ centred / n)
+    if n < 2 * dim or values[0] <= 1e-9 * values[-1]:
+        return x.new_zeros(0, dim)  # too few samples to tell components from chance
+    whitening = vectors / values.sqrt()
+    y = (centred @ whitening).float()
+    w = draw_directions(dim, min(dim, _START), generator(seed, "components"), "orthogonal")
+    for _ in range(_ITERATIONS):
+        g = torch.tanh(y @ w.T)
+        w = g.T @ y / n - (1 - g**2).mean(0).unsqueeze(1) * w
+        u, _, v = torch.linalg.svd(w, full_matrices=False)
+        w = u @ v
+    back = w @ whitening.float().T
+    return back / back.norm(dim=1, keepdim=True)
+
+
+def _ascend(test: EppsPulley, x: Tensor, start: Tensor) -> Tensor:
+    """Unit vectors that climb the statistic of the projections of x."""
+    directions = start.clone().requires_grad_()
+    optimizer = torch.optim.Adam([directions], lr=0.02)
+    for _ in range(_ASCENT if x.shape[1] > 1 else 0):
+        optimizer.zero_grad()
+        (-test.statistic(x @ (directions / directions.norm(dim=1, keepdim=True)).T).sum()).backward()
+        optimizer.step()
+    return (directions / directions.norm(dim=1, keepdim=True)).detach()
+
+
+def _tests(slices: int, sampler: str, seed: int, standardize: bool) -> Iterator[tuple[str, str, Statistic]]:
+    """Name, kind and test of every line."""
+    for name, univariate in UNIVARIATE.items():
+        if name not in _SKIPPED:
+            yield name, "slices", Sliced(univariate(), slices, sampler, seed, "mean", standardize)
+    yield "epps-pulley", "worst slice", Sliced(EppsPulley(), slices, sampler, seed, "max", standardize)
+    for name, multivariate in MULTIVARIATE.items():
+        always = name.startswith("mardia")  # by definition
+        yield name, "all dimensions", multivariate(standardize=standardize or always)
