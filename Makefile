@@ -33,8 +33,9 @@ lint: $(READY)  ## ruff and mypy
 bench: $(READY) ## speed and memory against the textbook forms
 	$(RUN)/python benchmarks/run.py
 
-study: $(READY) ## train and certify the runs behind the README's tables (15 minutes)
-	$(RUN)/python -m isojepa.studies.two_dimensions
+STUDY  ?= two_dimensions
+study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=slices
+	$(RUN)/python -m isojepa.studies.$(STUDY)
 
 docs: $(READY)  ## fill the README's tables from docs/results
 	$(RUN)/python docs/fill.py

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
-def alternate(tasks: Mapping[str, Callable[[], object]], seconds: float = 4.0) -> dict[str, float]:
-    """Median seconds of each task; they take turns until each has run at least 5 times and time is up."""
+def alternate(
+    tasks: Mapping[str, Callable[[], object]], seconds: float = 4.0, least: int = 5
+) -> dict[str, float]:
+    """Median seconds of each task; they take turns until each has run often enough and time is up."""
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for task in tasks.values():
         task()  # compile, allocate, warm up
     end = time.perf_counter() + seconds * len(tasks)
-    while time.perf_counter() < end or min(len(t) for t in times.values()) < 5:
+    while time.perf_counter() < end or min(len(t) for t in times.values()) < least:
         for name, task in tasks.items():
             start = time.perf_counter()
             task()
@@ -57,3 +59,9 @@ def peak_kib(task: str, shape: tuple[int, int, int, int]) -> int:
         for _ in range(3)
     ]
     return max(1, statistics.median_low(values))
+
+
+def row(name: str, value: float, target: float | None, details: dict | None = None) -> dict:
+    """One line; a negative target is an upper limit, None is for information."""
+    met = target is None or (value >= target if target > 0 else value <= -target)
+    return {"name": name, "value": value, "target": target, "met": bool(met), "details": details or {}}

@@ -12,16 +12,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import sigreg
 import textbook
 import torch
-from measure import alternate, peak_kib
+from measure import alternate, row
 from rich.console import Console
 from rich.table import Table
 
 import isojepa as ij
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig
-from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
-from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.directions import draw_directions
 from isojepa.runs import build_all
 from isojepa.training.loop import _fabric, _Training
@@ -29,42 +28,6 @@ from isojepa.training.recipe import Recipe
 from isojepa.training.records import versions
 
 RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
-
-
-def sigreg(shape: tuple[int, int, int, int], least: float) -> list[dict]:
-    """Forward and backward of the fused statistic against the textbook form."""
-    n, dim, slices, knots = shape
-    source = ij.generator(0, "bench")
-    x = torch.randn(n, dim, generator=source).requires_grad_()
-    directions = draw_directions(dim, slices, source)
-    grid = Grid.trapezoid(knots, 5.0)
-
-    def gradient(loss: torch.Tensor) -> torch.Tensor:
-        return torch.autograd.grad(loss, x)[0]
-
-    times = alternate(
-        {
-            "fused": lambda: gradient(sliced_epps_pulley(x, directions, grid)),
-            "textbook": lambda: gradient(textbook.sigreg(x, directions, knots)),
-        }
-    )
-    double = x.detach().double().requires_grad_()
-    truth = torch.autograd.grad(textbook.sigreg(double, directions.double(), knots), double)[0]
-    ours = gradient(sliced_epps_pulley(x, directions, grid))
-    theirs = gradient(textbook.sigreg(x, directions, knots))
-    memory = {task: peak_kib(task, shape) for task in ("fused", "plain")}
-    name = f"SIGReg {n} x {dim}, {slices} slices, {knots} knots"
-    return [
-        row(f"{name}: time, textbook / fused", times["textbook"] / times["fused"], least, times),
-        row(f"{name}: peak memory, textbook / fused", memory["plain"] / memory["fused"], 8, memory),
-        row(f"{name}: gradient error against float64", relative(ours, truth), -1e-5),
-        row(f"{name}: gradient error against textbook float32", relative(ours, theirs), -1e-5),
-    ]
-
-
-def relative(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Relative distance of two gradients."""
-    return float((a.double() - b.double()).norm() / b.double().norm())
 
 
 def step(label: str, config: Config, least: float | None) -> list[dict]:
@@ -139,12 +102,6 @@ def demo() -> list[dict]:
     ]
 
 
-def row(name: str, value: float, target: float | None, details: dict | None = None) -> dict:
-    """One line; a negative target is an upper limit, None is for information."""
-    met = target is None or (value >= target if target > 0 else value <= -target)
-    return {"name": name, "value": value, "target": target, "met": bool(met), "details": details or {}}
-
-
 def limit(target: float | None) -> str:
     """A target in words."""
     if target is None:
@@ -160,8 +117,10 @@ def main() -> int:
         training=Recipe(batch=256, batch_start=None),
     )
     rows = [
-        *sigreg((512, 2, 256, 17), 12),
-        *sigreg((2048, 512, 512, 17), 16),
+        *sigreg.accuracy((512, 2, 256, 17), 12),
+        *sigreg.accuracy((2048, 512, 512, 17), 16),
+        *sigreg.table_6(),
+        *sigreg.half_precision(),
         *step("2D spiral, published settings", published, 5),
         *step("2D spiral, default settings (few slices)", Config(training=Recipe(batch_start=None)), None),
         *infonce(),

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from isojepa import ranks
-from isojepa.objectives import LeJEPA, SIGReg
+from isojepa.objectives import AnInfoNCE, InfoNCE, LeJEPA, SIGReg, SlicedInfoNCE, VICReg, Whitening
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
 
@@ -58,6 +58,27 @@ for _name in ("epps-pulley", "moments", "extended-jarque-bera", "mean-variance",
     )
 for _name in MULTIVARIATE:
     CASES[_name] = (lambda h, g, name=_name: MULTIVARIATE[name]()(h), torch.float64, 1e-9)
+
+
+OBJECTIVES = {  # name -> (objective, number of views)
+    "lejepa": (LeJEPA, 2),
+    "lejepa pairwise": (lambda: LeJEPA(alignment="pairwise"), 2),
+    "lejepa three views": (lambda: LeJEPA(global_views=2), 3),
+    "whitening": (lambda: LeJEPA(weight=0.1, regularizer=Whitening()), 2),
+    "vicreg": (VICReg, 2),
+    "infonce": (lambda: InfoNCE(learned=True), 2),
+    "aninfonce": (lambda: AnInfoNCE(4), 2),
+    "sliced": (lambda: SlicedInfoNCE(k=2, slices=4), 2),
+}
+
+
+def objective_and_gradient(objective: nn.Module, views: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The terms of a loss and the gradients of views (view, batch, dim)."""
+    views = views.clone().requires_grad_()
+    loss = objective(views, generator(2))
+    loss.total.backward()
+    terms = {name: term.detach() for name, term in loss.terms.items()}
+    return {"total": loss.total.detach(), **terms, "gradient": views.grad}
 
 
 def encoder(dtype: torch.dtype) -> nn.Module:
@@ -114,9 +135,9 @@ def work(rank: int, world: int, port: int, folder: str) -> None:
         with ranks.within(pair):
             results["pair"] = {"loss": SIGReg(slices=8)(mine, generator(2))}
 
-    views = torch.stack((mine[:1], mine[:1] + 0.1))  # one sample of each rank, two views
-    views = views.expand(2, 5, INPUT) * torch.linspace(0.5, 2, 5, dtype=torch.float64)[:, None] * (rank + 1)
-    results["lejepa"] = {"regularizer": LeJEPA()(views, generator(2)).terms["regularizer"], "views": views}
+    for name, objective in OBJECTIVES.items():
+        views = torch.stack([mine[:, start : start + 4] for start in (0, 2, 4)[: objective[1]]])
+        results[name] = objective_and_gradient(objective[0](), views)
 
     refused = ""
     try:
@@ -178,6 +199,7 @@ def test_ranks_may_have_no_samples_at_all(job):
     assert all(close(result["empty"]["loss"], truth, 1e-12) for result in results)
 
 
+@pytest.mark.filterwarnings("ignore:x of shape")
 def test_alone_and_within_a_group_choose_who_shares_the_batch(job):
     world, results = job
     batches, whole = BATCHES[world], samples(sum(BATCHES[world]))
@@ -187,11 +209,19 @@ def test_alone_and_within_a_group_choose_who_shares_the_batch(job):
     assert all(close(result["pair"]["loss"], truth, 1e-12) for result in results[:2])
 
 
-def test_views_of_all_ranks_are_tested_one_by_one(job):
-    _, results = job
-    views = torch.cat([result["lejepa"]["views"] for result in results], dim=1)
-    truth = LeJEPA()(views, generator(2)).terms["regularizer"]
-    assert all(close(result["lejepa"]["regularizer"], truth, 1e-12) for result in results)
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_is_that_of_the_whole_batch(name, job):
+    world, results = job
+    make, count = OBJECTIVES[name]
+    whole = samples(sum(BATCHES[world]))
+    views = torch.stack([whole[:, start : start + 4] for start in (0, 2, 4)[:count]])
+    truth = objective_and_gradient(make(), views)
+    held = torch.cat([result[name]["gradient"] for result in results], dim=1)
+    assert truth["gradient"].abs().max() > 1e-6
+    assert close(held, world * truth["gradient"], 1e-10)
+    for result in results:
+        for term in truth.keys() - {"gradient"}:
+            assert close(result[name][term], truth[term], 1e-10), term
 
 
 def test_nan_on_one_rank_is_refused_on_all(job):

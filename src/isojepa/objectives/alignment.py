@@ -13,21 +13,31 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
+from isojepa import ranks
+from isojepa.objectives.loss import at_least_float32
+
 
 def to_centre(views: Tensor, global_views: int | None = None) -> Tensor:
     """Mean squared distance to the centre of the global views; views: (view, batch, dim)."""
+    views = at_least_float32(views)
     if len(views) == 2 and global_views in (None, 2):
         # both lie half their distance from the centre; reducing an axis of two is slow
-        return functional.mse_loss(views[0], views[1]) / 4
-    return (views - views[:global_views].mean(0)).square().mean()
+        return _over_batch(functional.mse_loss(views[0], views[1], reduction="sum"), views) / 4
+    return _over_batch((views - views[:global_views].mean(0)).square().sum() / len(views), views)
 
 
 def pairwise(views: Tensor) -> Tensor:
     """Mean squared distance between two views, summed over dim; views: (view, batch, dim)."""
+    views = at_least_float32(views)
     count = views.shape[0]
     # sum over v < w of |h_v - h_w|^2 = V sum_v |h_v - mean|^2, which needs no pair to be formed
-    spread = (views - views.mean(0)).square().sum((0, 2)).mean()
-    return 2 * spread / (count - 1)
+    spread = _over_batch((views - views.mean(0)).square().sum(), views)
+    return 2 * views.shape[2] * spread / (count - 1)
+
+
+def _over_batch(total: Tensor, views: Tensor) -> Tensor:
+    """A sum over this rank's samples and dims, as a mean over those of all ranks."""
+    return ranks.total(total) / (ranks.count(views.shape[1], views.device) * views.shape[2])
 
 
 ALIGNMENTS: dict[str, Callable[[Tensor], Tensor]] = {"centre": to_centre, "pairwise": pairwise}

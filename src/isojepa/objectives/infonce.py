@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from isojepa import ranks
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.seeds import Stream
 
@@ -64,7 +65,7 @@ class InfoNCE(nn.Module):
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         sigma = self.log_sigma.exp()
-        alignment, regularizer = contrast(check_views(views) / sigma)
+        alignment, regularizer = contrast(ranks.gather(check_views(views)) / sigma)
         return combine(self.weight, alignment, regularizer, sigma=sigma)
 
     def extra_repr(self) -> str:
@@ -101,7 +102,7 @@ class AnInfoNCE(nn.Module):
         check_views(views)
         if views.shape[-1] != len(self.log_sigma):
             raise ValueError(f"views must have dim {len(self.log_sigma)}, got shape {tuple(views.shape)}")
-        alignment, regularizer = contrast(views / self.log_sigma.exp())
+        alignment, regularizer = contrast(ranks.gather(views) / self.log_sigma.exp())
         return combine(self.weight, alignment, regularizer)
 
     def extra_repr(self) -> str:
@@ -133,7 +134,7 @@ class SlicedInfoNCE(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
-        check_views(views)
+        views = ranks.gather(check_views(views))
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
         projected = views.unsqueeze(1) @ frames / self.sigma  # (view, slice, batch, k)

@@ -12,6 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from isojepa import ranks
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -59,9 +61,15 @@ def check_views(views: Tensor) -> Tensor:
     return views
 
 
+def at_least_float32(x: Tensor) -> Tensor:
+    """Sums over a batch need more digits than half precision has."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def check_samples(embeddings: Tensor) -> Tensor:
-    """Return the embeddings, or say that a statistic needs at least two samples."""
-    if embeddings.ndim < 2 or embeddings.shape[-2] < 2 or embeddings.shape[-1] < 1:
+    """Return the embeddings, or say that a statistic needs at least two samples, on all ranks together."""
+    known = embeddings.ndim >= 2 and embeddings.shape[-1] >= 1
+    if not known or ranks.count(embeddings.shape[-2], embeddings.device) < 2:
         raise ValueError(
             f"embeddings must be (..., batch, dim) with at least 2 samples, got {tuple(embeddings.shape)}"
         )

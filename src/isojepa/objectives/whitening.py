@@ -8,7 +8,8 @@ which Theorem 3 of Klindt, LeCun & Balestriero (2026) shows to be enough in a Ga
 import torch
 from torch import Tensor, nn
 
-from isojepa.objectives.loss import check_samples
+from isojepa import ranks
+from isojepa.objectives.loss import at_least_float32, check_samples
 
 
 class Whitening(nn.Module):
@@ -43,6 +44,8 @@ class Whitening(nn.Module):
 
 def covariance_and_mean(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """Covariance (..., dim, dim) with divisor n - 1, and mean (..., dim), of (..., batch, dim)."""
-    mean = embeddings.mean(-2)
+    embeddings = at_least_float32(embeddings)
+    n = ranks.count(embeddings.shape[-2], embeddings.device)
+    mean = ranks.mean(embeddings, n)
     centred = embeddings - mean.unsqueeze(-2)
-    return centred.mT @ centred / (embeddings.shape[-2] - 1), mean
+    return ranks.total(centred.mT @ centred) / (n - 1), mean

@@ -32,6 +32,7 @@ from torch.autograd.function import once_differentiable
 
 from isojepa import ranks
 from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.loss import at_least_float32
 
 _CHUNK = 1 << 20  # projections held at a time; the same for any number of threads, so that results are too
 _SERIAL = 1 << 18  # projections that are worth one more thread
@@ -63,7 +64,7 @@ class _EppsPulley(torch.autograd.Function):
         compiled = x.device.type == "cpu" and x.dtype != torch.float64 and grid.step is not None
         sweep = _compiled_sweeps if compiled else _tensor_sweeps
         with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
-            wide = x.detach() if x.dtype == torch.float64 else x.detach().float()
+            wide = at_least_float32(x.detach())
             views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
             values, gradient = sweep(views, directions, grid, unbiased, want_gradient)
         if gradient is not None:

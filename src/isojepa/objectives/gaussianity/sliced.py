@@ -14,6 +14,7 @@ from isojepa.objectives.gaussianity.epps_pulley import EppsPulley
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.null import Limit, Null
 from isojepa.objectives.gaussianity.statistic import Multivariate, Statistic, check_shape, whitened
+from isojepa.objectives.loss import at_least_float32
 from isojepa.seeds import generator
 
 REDUCTIONS = ("mean", "max")
@@ -138,7 +139,7 @@ def slice_means(test: Statistic, x: Tensor, directions: Tensor, reduce: str = "m
 
 def _projected(test: Statistic, x: Tensor, directions: Tensor) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
-        x = x if x.dtype == torch.float64 else x.float()
+        x = at_least_float32(x)
         return test.statistic(x @ directions.to(x).T)
 
 

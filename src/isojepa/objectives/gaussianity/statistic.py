@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from isojepa import ranks
 from isojepa.objectives.gaussianity.null import Limit, Null
+from isojepa.objectives.loss import at_least_float32
 
 
 class AxisWarning(UserWarning):
@@ -53,7 +54,7 @@ class Statistic(nn.Module):
 
     def statistic(self, x: Tensor) -> Tensor:
         """As a call, for use inside of a loss: NaN is passed on, and the order of axes is not questioned."""
-        x = x if x.dtype == torch.float64 else x.float()
+        x = at_least_float32(x)
         n = ranks.count(x.shape[-2], x.device)
         if n < self.least:
             raise ValueError(f"{type(self).__name__} needs at least {self.least} samples, got {n}")
