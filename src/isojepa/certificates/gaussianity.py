@@ -215,7 +215,7 @@ def examine(
 def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0) -> list[Slice]:
     """The least Gaussian directions: found on one half of (n, dim) samples, judged on the other."""
     if standardize:
-        x = whitened(x.double()).float()
+        x = whitened(x).float()
     search, judge = x[: len(x) // 2], x[len(x) // 2 :]
     test = EppsPulley()
     unit = _ascend(test, search, _starts(test, search, 4 * count, seed))

@@ -45,8 +45,16 @@ def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:
 def _sobol(dim: int, slices: int, generator: torch.Generator) -> Tensor:
     """A low-discrepancy sequence, shifted at random."""
     shift = torch.rand(dim, generator=generator, device=generator.device, dtype=torch.float64)
-    uniform = (_sobol_points(dim, slices).to(shift.device) + shift) % 1
-    return _unit(torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))).float()
+    return _unit(_normal((_sobol_points(dim, slices).to(shift.device) + shift) % 1)).float()
+
+
+def normal_points(dim: int, count: int) -> Tensor:
+    """Quasi-random points of N(0, I), always the same: (count, dim), float64."""
+    return _normal(_sobol_points(dim, count))
+
+
+def _normal(uniform: Tensor) -> Tensor:
+    return torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))
 
 
 @lru_cache(maxsize=8)

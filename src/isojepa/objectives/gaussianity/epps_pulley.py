@@ -7,10 +7,9 @@ import torch
 from scipy.linalg import eigh
 from torch import Tensor
 
-from isojepa import ranks
 from isojepa.names import unknown
 from isojepa.objectives.gaussianity.fused import epps_pulley
-from isojepa.objectives.gaussianity.null import Limit
+from isojepa.objectives.gaussianity.null import Limit, Null
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.gaussianity.statistic import Statistic
 
@@ -107,13 +106,12 @@ class EppsPulleyExact(Statistic):
             + n * math.sqrt(2 * math.pi / (2 + inverse))
         )
 
-    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0):  # type: ignore[no-untyped-def]
+    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
         """That of the quadrature, which agrees to many digits and is faster to simulate."""
-        fine = EppsPulley(
-            knots=129, t_max=12.0 * max(1.0, self.sigma), sigma=self.sigma, unbiased=self.unbiased
-        )
-        with ranks.alone():
-            return fine.null(n, dim, draws, seed)
+        # a step that resolves the window, and whose period is beyond any two Gaussian samples' distance
+        t_max, step = 10 * self.sigma, min(self.sigma / 3, 2 * math.pi / (14 + 8 / self.sigma))
+        fine = EppsPulley(2 * math.ceil(t_max / step) + 1, t_max, self.sigma, unbiased=self.unbiased)
+        return fine.null(n, dim, draws, seed)
 
     def extra_repr(self) -> str:
         return f"sigma={self.sigma}, unbiased={self.unbiased}"

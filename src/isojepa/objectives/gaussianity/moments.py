@@ -31,12 +31,13 @@ class JarqueBera(Statistic):
     limit_from = 1 << 14  # the kurtosis is slow to become normal
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        centred = x - ranks.mean(x, n).unsqueeze(-2)
-        return self._shape(centred, n, ranks.mean(centred**2, n))
+        mean = ranks.mean(x, n)
+        centred = x - mean.unsqueeze(-2)
+        return self._shape(centred, n, check_varies(ranks.mean(centred**2, n), mean))
 
     @staticmethod
     def _shape(centred: Tensor, n: int, variance: Tensor) -> Tensor:
-        unit = centred / check_varies(variance).sqrt().unsqueeze(-2)
+        unit = centred / variance.sqrt().unsqueeze(-2)
         skewness = ranks.mean(unit**3, n)
         kurtosis = ranks.mean(unit**4, n)
         return n / 6 * (skewness**2 + (kurtosis - 3) ** 2 / 4)
@@ -54,7 +55,7 @@ class ExtendedJarqueBera(JarqueBera):
     def _of(self, x: Tensor, n: int) -> Tensor:
         mean = ranks.mean(x, n)
         centred = x - mean.unsqueeze(-2)
-        variance = check_varies(ranks.mean(centred**2, n))
+        variance = check_varies(ranks.mean(centred**2, n), mean)
         s2 = variance * (n / (n - 1))
         return n * mean**2 / s2 + (n - 1) * (s2 - 1) ** 2 / 2 + self._shape(centred, n, variance)
 
@@ -101,7 +102,7 @@ class MeanVariance(Statistic):
     def _of(self, x: Tensor, n: int) -> Tensor:
         mean = ranks.mean(x, n)
         variance = ranks.mean((x - mean.unsqueeze(-2)) ** 2, n) * (n / (n - 1))
-        # the root has no slope at 0: a collapsed slice gets a very steep one instead of NaN
+        # the root has no slope at 0: a collapsed slice gets the gradient 0, not NaN
         return mean**2 + (variance.clamp_min(torch.finfo(x.dtype).tiny).sqrt() - 1) ** 2
 
     def limit(self, n: int, dim: int) -> Limit:
@@ -122,10 +123,11 @@ class Likelihood(Statistic):
 
     @torch.no_grad()
     def pvalue(self, x: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
-        if draws is not None:
+        if draws is not None or (isinstance(x, Tensor) and x.ndim == 1):
             return super().pvalue(x, draws, seed)
-        n = ranks.count(x.shape[-2] if x.ndim > 1 else len(x), x.device)
-        squares = (2 * self(x).double() - math.log(2 * math.pi)).cpu().numpy() * n  # exactly chi^2_n
+        value = self(x)
+        n = ranks.count(x.shape[-2], x.device)
+        squares = (2 * value.double() - math.log(2 * math.pi)).cpu().numpy() * n  # exactly chi^2_n
         p = 2 * np.minimum(chi2.sf(squares, n), chi2.cdf(squares, n))
         return torch.as_tensor(np.minimum(p, 1.0), device=x.device)
 

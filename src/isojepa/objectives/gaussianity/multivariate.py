@@ -18,6 +18,7 @@ import math
 import torch
 from torch import Tensor
 
+from isojepa.objectives.directions import normal_points
 from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.statistic import Multivariate
 
@@ -84,21 +85,22 @@ class MomentGenerating(Multivariate):
         norms, sums = _norms(x)
         pairs = _exp(sums / (4 * beta), dim / 2 * math.log(math.pi / beta)).sum((-1, -2)) / n
         cross = _exp(norms / (4 * beta - 2), dim / 2 * math.log(math.pi / (beta - 0.5))).sum(-1)
-        return pairs - 2 * cross + n * (math.pi / (beta - 1)) ** (dim / 2)
+        return pairs - 2 * cross + n * _power(math.pi / (beta - 1), dim / 2)
 
     def extra_repr(self) -> str:
         return f"beta={self.beta}, standardize={self.standardize}"
 
 
 class CFMGF(Multivariate):
-    """Product of characteristic and moment generating function, which is 1 for N(0, I) alone.
+    """Product of characteristic and moment generating function, which is 1 for every N(0, s^2 I).
 
+    It does not see the variance: alone it neither rejects a wrong scale nor, as a loss, prevents collapse.
     The closed form sums over four samples at a time, in O(n^4): for at most 128 samples. With `points` the
     integral is estimated at that many quasi-random t, in O(n points).
 
     Args:
         gamma: decay of the weight, above 1.
-        points: number of t; by default the closed form up to 64 samples and 4096 points above.
+        points: number of t, 0 for the closed form; by default that up to 32 samples, and 1024 points above.
         standardize: test for any normal law.
     """
 
@@ -110,18 +112,24 @@ class CFMGF(Multivariate):
         self.points = points
 
     def _pairs(self, x: Tensor, n: int) -> Tensor:
-        points = self.points if self.points is not None else (0 if n <= 64 else 4096)
+        points = self._points(n)
         if points == 0 and n > 128:
             raise ValueError(f"points must be positive for more than 128 samples, got 0 for {n}")
         return self._estimated(x, n, points) if points else self._closed(x, n)
 
+    def _points(self, n: int) -> int:
+        return self.points if self.points is not None else (0 if n <= 32 else 1024)
+
     def _estimated(self, x: Tensor, n: int, points: int) -> Tensor:
         dim = x.shape[-1]
-        uniform = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0).draw(points, dtype=torch.float64)
-        t = torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12)).to(x) / math.sqrt(2 * self.gamma)
+        t = normal_points(dim, points).to(x) / math.sqrt(2 * self.gamma)
         angles = x @ t.T
         product = angles.cos().mean(-2) * angles.exp().mean(-2)
-        return n * (math.pi / self.gamma) ** (dim / 2) * ((product - 1) ** 2).mean(-1)
+        return n * _power(math.pi / self.gamma, dim / 2) * ((product - 1) ** 2).mean(-1)
+
+    def _held(self, n: int, dim: int) -> int:
+        points = self._points(n)
+        return n * max(dim, points) if points else 2 * n**4
 
     def _closed(self, x: Tensor, n: int) -> Tensor:
         dim, gamma = x.shape[-1], self.gamma
@@ -134,7 +142,7 @@ class CFMGF(Multivariate):
                 exponent = (norms.unsqueeze(-1) - inner.unsqueeze(-2)) / (4 * gamma)
                 total = total + (exponent.exp() * (rows @ other.mT / (2 * gamma)).cos()).sum((-1, -2))
         pairs = _tilted(x, gamma).sum((-1, -2))
-        return (math.pi / gamma) ** (dim / 2) * (total / (2 * n**3) - 2 / n * pairs + n)
+        return _power(math.pi / gamma, dim / 2) * (total / (2 * n**3) - 2 / n * pairs + n)
 
     def extra_repr(self) -> str:
         return f"gamma={self.gamma}, points={self.points}, standardize={self.standardize}"
@@ -142,6 +150,8 @@ class CFMGF(Multivariate):
 
 class SimplifiedCFMGF(Multivariate):
     """The integral of `CFMGF` without the square: it can have either sign, and both speak against the null.
+
+    Like `CFMGF` it does not see the variance.
 
     Args:
         gamma: decay of the weight, above 1.
@@ -156,7 +166,7 @@ class SimplifiedCFMGF(Multivariate):
 
     def _pairs(self, x: Tensor, n: int) -> Tensor:
         mean = _tilted(x, self.gamma).mean((-1, -2))
-        return (math.pi / self.gamma) ** (x.shape[-1] / 2) * math.sqrt(n) * (mean - 1)
+        return _power(math.pi / self.gamma, x.shape[-1] / 2) * math.sqrt(n) * (mean - 1)
 
     def extra_repr(self) -> str:
         return f"gamma={self.gamma}, standardize={self.standardize}"
@@ -199,7 +209,12 @@ class MardiaSkewness(Multivariate):
         super().__init__(standardize)
 
     def _pairs(self, x: Tensor, n: int) -> Tensor:
-        return (x @ x.mT).pow(3).mean((-1, -2)) * (n / 6)
+        dim = x.shape[-1]
+        if dim**2 >= n:
+            return (x @ x.mT).pow(3).mean((-1, -2)) * (n / 6)
+        # sum over pairs of (y_j.y_k)^3 = |sum_j of y_j x y_j x y_j|^2, for many samples the smaller object
+        squares = (x.unsqueeze(-1) * x.unsqueeze(-2)).flatten(-2)
+        return (squares.mT @ x / n).square().sum((-1, -2)) * (n / 6)
 
     def limit(self, n: int, dim: int) -> Limit | None:
         freedom = dim * (dim + 1) * (dim + 2) // 6
@@ -244,6 +259,18 @@ def _tilted(x: Tensor, gamma: float) -> Tensor:
     norms = (x**2).sum(-1)
     exponent = (norms.unsqueeze(-1) - norms.unsqueeze(-2)) / (4 * gamma)
     return exponent.exp() * (x @ x.mT / (2 * gamma)).cos()
+
+
+def _power(base: float, exponent: float) -> float:
+    """base^exponent as a factor of a statistic.
+
+    Raises:
+        ValueError: it is too small for float64, so that the statistic would always be 0.
+    """
+    log = exponent * math.log(base)
+    if log < -700:
+        raise ValueError(f"gamma must be smaller in so many dimensions: the statistic is below e^{log:.0f}")
+    return math.exp(log) if log < 700 else math.inf
 
 
 def _above(name: str, value: float, least: float) -> float:

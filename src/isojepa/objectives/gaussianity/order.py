@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri
 from torch import Tensor
 
 from isojepa.names import choose
@@ -100,8 +100,9 @@ class ShapiroWilk(_Ordered):
         self.weights = weights
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
-        centred = x - x.mean(-2, keepdim=True)
-        unit = centred / check_varies((centred**2).sum(-2)).sqrt().unsqueeze(-2)
+        mean = x.mean(-2)
+        centred = x - mean.unsqueeze(-2)
+        unit = centred / (n * check_varies((centred**2).mean(-2), mean)).sqrt().unsqueeze(-2)
         a = torch.as_tensor(_WEIGHTS[self.weights](n)).to(x)
         # 1 - (a.u)^2 = (1 - a.u)(1 + a.u), and 1 - a.u = |a - u|^2 / 2 keeps its digits
         return ((a.unsqueeze(-1) - unit) ** 2).sum(-2) / 2 * (1 + (a.unsqueeze(-1) * unit).sum(-2))
@@ -137,7 +138,7 @@ class Entropy(_Ordered):
             m = (n - 1) // 2
         index = torch.arange(n, device=x.device)
         gaps = x[..., (index + m).clamp(max=n - 1), :] - x[..., (index - m).clamp(min=0), :]
-        check_varies(x[..., -1, :] - x[..., 0, :])
+        check_varies((x[..., -1, :] - x[..., 0, :]) ** 2, x[..., 0, :])
         # more than 2m equal values: the density is infinite there, and so is the divergence; keep it finite
         entropy = (gaps.clamp_min(torch.finfo(x.dtype).tiny) * (n / (2 * m))).log().mean(-2)
         return (x**2).mean(-2) / 2 + math.log(2 * math.pi) / 2 - entropy
@@ -155,10 +156,11 @@ class OrderLikelihood(_Ordered):
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
         i = _index(x, n)
-        constant = math.lgamma(n + 1) - torch.lgamma(i) - torch.lgamma(n + 1 - i)
+        rank = np.arange(1, n + 1)  # in float64: these are large numbers that almost cancel
+        constant = float((gammaln(n + 1) - gammaln(rank) - gammaln(n + 1 - rank)).mean())
         log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
         below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
-        return -(constant + below + above + log_density).mean(-2)
+        return -constant - (below + above + log_density).mean(-2)
 
 
 def _index(x: Tensor, n: int) -> Tensor:

@@ -78,7 +78,7 @@ class Sliced(Statistic):
     def _of(self, x: Tensor, n: int) -> Tensor:
         if not self.standardize:
             return slice_means(self.test, x, self.directions(x.shape[-1]).to(x), self.reduce)
-        whole = whitened(ranks.gather(x))
+        whole = whitened(ranks.gather(x)).to(x.dtype)
         with ranks.alone():
             return slice_means(self.test, whole, self.directions(x.shape[-1]).to(x), self.reduce)
 

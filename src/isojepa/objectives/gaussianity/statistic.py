@@ -46,11 +46,17 @@ class Statistic(nn.Module):
         Raises:
             ValueError: too few samples, NaN or Inf, or a slice for which the statistic is not defined.
         """
-        if x.ndim == 1:
+        if isinstance(x, Tensor) and x.ndim == 1:
             return self(x.unsqueeze(-1)).reshape(())
         check_finite(check_shape(x))
         warn_if_swapped(x)
-        return self.statistic(x)
+        value = self.statistic(x)
+        if not torch.isfinite(value).all():
+            raise ValueError(
+                f"{type(self).__name__} overflows for samples of up to {x.abs().max():.3g} in {x.shape[-1]} "
+                "dimensions: scale them to variance 1, or narrow the test's weight by a larger beta or gamma"
+            )
+        return value
 
     def statistic(self, x: Tensor) -> Tensor:
         """As a call, for use inside of a loss: NaN is passed on, and the order of axes is not questioned."""
@@ -81,12 +87,15 @@ class Statistic(nn.Module):
         Returns:
             One p-value per statistic, float64.
         """
-        values = self(x)
-        n = ranks.count(1 if x.ndim == 0 else x.shape[-2] if x.ndim > 1 else len(x), x.device)
-        dim = 1 if self.per_slice else x.shape[-1]
-        return self.null(n, dim, draws, seed).pvalue(values, self.two_sided)
+        if isinstance(x, Tensor) and x.ndim == 1:
+            return self.pvalue(x.unsqueeze(-1), draws, seed).reshape(())
+        check_finite(check_shape(x))
+        warn_if_swapped(x)
+        values = self.statistic(x).nan_to_num(nan=torch.inf)  # too far out for the statistic's own arithmetic
+        n = ranks.count(x.shape[-2], x.device)
+        return self.null(n, 1 if self.per_slice else x.shape[-1], draws, seed).pvalue(values, self.two_sided)
 
-    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> "Null | Limit":
+    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
         """The law of the statistic for n samples of N(0, I)."""
         limit = self.limit(n, dim) if draws is None and n >= self.limit_from else None
         return limit or Null.simulated(self, n, dim, draws, seed)
@@ -118,14 +127,7 @@ class Multivariate(Statistic):
         self.standardize = standardize
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        x = x.double()
-        value = self._pairs(whitened(x) if self.standardize else x, n)
-        if not torch.isfinite(value).all() and torch.isfinite(x).all():
-            raise ValueError(
-                f"{type(self).__name__} overflows for samples of length {x.norm(dim=-1).max():.3g} in "
-                f"{x.shape[-1]} dimensions: scale them to variance 1, or widen the test's weight"
-            )
-        return value
+        return self._pairs(whitened(x) if self.standardize else x.double(), n)
 
     def _pairs(self, x: Tensor, n: int) -> Tensor:
         raise NotImplementedError
@@ -138,17 +140,24 @@ class Multivariate(Statistic):
 
 
 def whitened(x: Tensor) -> Tensor:
-    """Centre samples (..., n, dim) and give them covariance I, up to a rotation.
+    """Centre samples (..., n, dim) and give them covariance I, up to a rotation, in float64.
 
     Raises:
-        ValueError: the covariance is singular.
+        ValueError: the covariance is singular, or is so but for rounding.
     """
     n, dim = x.shape[-2:]
+    digits = torch.finfo(x.dtype).eps  # of the samples as they were given
+    x = x.double()
     centred = x - x.mean(-2, keepdim=True)
-    factor, failed = torch.linalg.cholesky_ex(centred.mT @ centred / n)
-    if failed.any() or n <= dim:
-        raise ValueError(f"standardize needs a covariance of full rank {dim}, got {n} samples of less")
-    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT
+    known = torch.isfinite(x).flatten(-2).all(-1)[..., None, None]  # NaN is passed on
+    identity = torch.eye(dim, dtype=x.dtype, device=x.device)
+    factor, failed = torch.linalg.cholesky_ex(torch.where(known, centred.mT @ centred / n, identity))
+    # variance of each dimension that those before it do not explain, against rounding of data and product
+    floor = max((16 * digits) ** 2, 64 * dim * torch.finfo(x.dtype).eps) * (x**2).mean(-2)
+    lost = known[..., 0] & (factor.diagonal(dim1=-2, dim2=-1) ** 2 <= floor)
+    if n <= dim or failed.any() or lost.any():
+        raise ValueError(f"standardize needs a covariance of full rank {dim}, got {n} samples with less")
+    return torch.where(known, torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT, torch.nan)
 
 
 def check_shape(x: Tensor) -> Tensor:
@@ -169,12 +178,13 @@ def check_finite(x: Tensor) -> Tensor:
     return x
 
 
-def check_varies(spread: Tensor) -> Tensor:
-    """Return the spread of each slice, or say that a statistic divided by it needs it to be positive."""
-    flat = int((spread <= torch.finfo(spread.dtype).tiny).sum())
+def check_varies(variance: Tensor, mean: Tensor) -> Tensor:
+    """Return the variance of each slice, or say that a statistic divided by it needs it to be positive."""
+    kind = torch.finfo(variance.dtype)
+    flat = int((variance <= (16 * kind.eps * mean) ** 2 + kind.tiny).sum())  # no more than rounding
     if flat:
-        raise ValueError(f"every slice must vary, got {flat} of {spread.numel()} slices with zero variance")
-    return spread
+        raise ValueError(f"every slice must vary, got {flat} of {variance.numel()} slices with zero variance")
+    return variance
 
 
 _warned = False
@@ -184,7 +194,7 @@ def warn_if_swapped(x: Tensor) -> None:
     """Warn, once in a process, when there are fewer samples than dimensions."""
     global _warned
     n, k = x.shape[-2:]
-    if n * ranks.world_size() < k and not _warned:  # a rank may hold few of many
+    if 0 < n * ranks.world_size() < k and not _warned:  # a rank may hold few of many
         _warned = True
         warnings.warn(
             f"x of shape {tuple(x.shape)} has {n} samples of {k} dimensions: if they are swapped, pass x.mT",
