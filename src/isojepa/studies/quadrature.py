@@ -159,13 +159,13 @@ def shifted(samples: int) -> Row:
     shifts = np.arange(0, 26, 0.25)
     x = LAWS["Gaussian"](samples, generator(0, "quadrature", "shift"))
     moved = x.unsqueeze(1) + torch.as_tensor(shifts)
-    rules = {f"{knots} knots": EppsPulley(knots)(moved) for knots in (16, 17, 33)}
+    rules = {f"{knots} knots": EppsPulley(knots).statistic(moved) for knots in (16, 17, 33)}
     period = 2 * math.pi / (10 / 16)
     blind = x.unsqueeze(1) + torch.tensor([0.0, period], dtype=torch.float64)
     return {
         "law": "Gaussian, shifted",
         "shifts": shifts.tolist(),
-        "closed form": [round(float(value), 4) for value in EppsPulleyExact()(moved)],
+        "closed form": [round(float(value), 4) for value in EppsPulleyExact().statistic(moved)],
         **{name: [round(float(value), 4) for value in values] for name, values in rules.items()},
         "period": period,
         "at_0_and_period": {

@@ -225,10 +225,11 @@ def _sweep_rows(
     base, halved = np.float32(grid.first), grid.halved
 
     sums = np.empty((2, slices, padded))
-    _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, lo, hi, *sums), slices, held)
+    keep = scale != 0
+    _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, keep, lo, hi, *sums), slices, held)
     cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
-    if scale:
+    if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)
         coefficients[..., :half] = scale * re, scale * im
         _spread(lambda lo, hi: kernels.grad_slices(rows, sines, halved, lo, hi, *coefficients), slices, held)

@@ -30,6 +30,7 @@ _BLOCK = 1024  # samples per float32 partial sum
 _EXACT = {"contract", "nsz"}
 _LANES = {"contract", "nsz", "reassoc"}
 
+_ROUND = 12582912.0  # 1.5 * 2^23
 # pi / 2 as a sum of three floats, the first two with trailing zeros: q * part is exact for moderate q.
 _TURN_A, _TURN_B, _TURN_C = 1.5703125, 4.837512969970703e-4, 7.54978995489188e-8
 
@@ -67,7 +68,8 @@ def _unit_phase(p, base, cos_out, sin_out):
     _wide()
     for i in range(p.size):
         x = base * p[i]
-        quarter = float32(math.floor(x * float32(2.0 / math.pi) + float32(0.5)))
+        # adding and taking off 1.5 * 2^23 rounds to an integer, without the detour of a conversion to one
+        quarter = (x * float32(2.0 / math.pi) + float32(_ROUND)) - float32(_ROUND)
         r = x - quarter * float32(_TURN_A)
         r = r - quarter * float32(_TURN_B)
         r = r - quarter * float32(_TURN_C)
@@ -86,7 +88,8 @@ def _unit_phase(p, base, cos_out, sin_out):
         c = c * u + float32(4.1666667e-2)
         c = c * u - float32(0.5)
         c = float32(1.0) + u * c
-        turn = quarter - float32(4.0) * float32(math.floor(quarter * float32(0.25)))
+        below = (quarter * float32(0.25) - float32(0.375) + float32(_ROUND)) - float32(_ROUND)
+        turn = quarter - float32(4.0) * below  # 0, 1, 2 or 3
         odd = (turn == float32(1.0)) | (turn == float32(3.0))
         cos_abs = s if odd else c
         sin_abs = c if odd else s
@@ -177,14 +180,15 @@ def _horner_group(wc, ws, re, im, x_acc, y_acc):
 
 
 @_compiled(_EXACT)
-def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
+def sum_slices(cosines, sines, base, halved, keep, lo, hi, cos_sums, sin_sums):
     """Characteristic sums of slices lo..hi.
 
     Args:
-        cosines: (slices, n) float32 projections p; overwritten by cos(base p).
-        sines: (slices, n) float32, receives sin(base p).
+        cosines: (slices, n) float32 projections p; overwritten by cos(base p) if they are kept.
+        sines: (slices, n) float32, receives sin(base p) if they are kept.
         base: first knot of the grid. The step is `base`, or twice it when `halved`.
         halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
+        keep: whether `grad_slices` follows, which needs them.
         lo, hi: range of slices.
         cos_sums, sin_sums: (slices, knots) float64 output, knots a multiple of GROUP.
     """
@@ -203,8 +207,9 @@ def sum_slices(cosines, sines, base, halved, lo, hi, cos_sums, sin_sums):
             # into scratch first: a loop whose output overlaps its input is not vectorised
             zc, zs = first_c[:m], first_s[:m]
             _unit_phase(cosines[s, start : start + m], base, zc, zs)
-            cosines[s, start : start + m] = zc
-            sines[s, start : start + m] = zs
+            if keep:
+                cosines[s, start : start + m] = zc
+                sines[s, start : start + m] = zs
             wc, ws = zc, zs
             if halved:
                 wc, ws = step_c[:m], step_s[:m]
