@@ -17,12 +17,8 @@ they are compiled; otherwise the same two sweeps run as tensor operations. Sums 
 over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
 """
 
-import itertools
 import math
-import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -31,11 +27,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from isojepa import ranks
+from isojepa.objectives.gaussianity import team
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.loss import at_least_float32
 
 _CHUNK = 1 << 20  # projections held at a time; the same for any number of threads, so that results are too
-_SERIAL = 1 << 18  # projections that are worth one more thread
 
 
 def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
@@ -187,8 +183,11 @@ def _compiled_sweeps(
     share = 1.0 if directions is None else 1 / (len(views) * len(directions))  # of a slice in the mean
     gradient = torch.empty_like(views) if want_gradient else None
     values = []
-    for lo, hi in _chunks(views, directions, n):
-        rows, sines = _scratch(len(views), hi - lo, views.shape[-2])
+    chunks = _chunks(views, directions, n)
+    scratch = _scratch(len(views) * (chunks[0][1] - chunks[0][0]) * views.shape[-2])  # the first is largest
+    for lo, hi in chunks:
+        shape = len(views), hi - lo, views.shape[-2]
+        rows, sines = (memory[: math.prod(shape)].view(shape) for memory in scratch)
         if directions is None:
             rows.copy_(views[..., lo:hi].mT)
         else:
@@ -226,58 +225,26 @@ def _sweep_rows(
 
     sums = np.empty((2, slices, padded))
     keep = scale != 0
-    _spread(lambda lo, hi: kernels.sum_slices(rows, sines, base, halved, keep, lo, hi, *sums), slices, held)
+    team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, halved, keep, *sums)
     cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)
         coefficients[..., :half] = scale * re, scale * im
-        _spread(lambda lo, hi: kernels.grad_slices(rows, sines, halved, lo, hi, *coefficients), slices, held)
+        team.run(kernels.grad_slices, kernels.grad_team, rows, sines, halved, *coefficients)
     return torch.from_numpy(value).float().view(projections.shape[:-1])
 
 
 _local = threading.local()
 
 
-def _scratch(*shape: int) -> tuple[Tensor, Tensor]:
-    """Two float32 tensors of a shape, in memory that the thread keeps from call to call.
+def _scratch(size: int) -> Tensor:
+    """Two rows of at least so many float32 numbers, in memory that the thread keeps from call to call.
 
     Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
     """
-    size = math.prod(shape)
     if size > 4 * _CHUNK:  # a huge batch: not worth keeping
-        rows, sines = torch.empty(2, *shape)
-        return rows, sines
+        return torch.empty(2, size)
     if getattr(_local, "size", 0) < size:
         _local.size, _local.pair = size, torch.empty(2, size)
-    rows, sines = _local.pair
-    return rows[:size].view(shape), sines[:size].view(shape)
-
-
-_pool: ThreadPoolExecutor | None = None
-
-
-def _spread(task: Callable[[int, int], None], slices: int, n: int) -> None:
-    """Run task(lo, hi) over all slices, on as many threads as torch uses.
-
-    Every slice is computed by one thread from its own row alone, so the cut does not show in the result.
-    """
-    global _pool
-    threads = min(torch.get_num_threads(), 1 + slices * n // _SERIAL, slices)
-    if threads > 1 and _pool is None:
-        _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="isojepa")
-    cuts = [slices * part // threads for part in range(threads + 1)]
-    waiting = [_pool.submit(task, *cut) for cut in itertools.pairwise(cuts[1:])] if _pool else []
-    task(cuts[0], cuts[1])
-    for job in waiting:
-        job.result()
-
-
-def _forget_pool() -> None:
-    """A forked child has the pool's queue but none of its threads: make it start its own."""
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):  # systems without fork need no such care
-    os.register_at_fork(after_in_child=_forget_pool)
+    return _local.pair

@@ -14,18 +14,19 @@ Two kinds of floating-point licence are used. `contract` lets the compiler fuse 
 range reduction of `_unit_phase` allows that and nothing more, since reassociating its constants would
 lose digits. `reassoc`, for the sums, lets the reduction run in vector lanes.
 
-The functions hold no lock on the interpreter (`nogil`), so plain threads run them side by side. Work is
-cut by shape and never by the number of threads: the result does not depend on how many there are.
+Every slice is computed by one thread from its own row alone, so the result does not depend on how many
+threads there are.
 """
 
 import math
 
 import numpy as np
-from numba import float32, njit, types
+from numba import float32, njit, prange, types
 from numba.extending import intrinsic
 
 GROUP = 8  # knots per unrolled pass: 16 running sums stay in vector registers
 _BLOCK = 1024  # samples per float32 partial sum
+_PART = 8  # slices that one thread takes at a time
 
 _EXACT = {"contract", "nsz"}
 _LANES = {"contract", "nsz", "reassoc"}
@@ -50,14 +51,14 @@ def _wide(typing_context):
     return types.void(), generate
 
 
-def _compiled(fastmath):
+def _compiled(fastmath, parallel=False):
     """Compile on first use and keep the result on disk, or in memory where no folder can be written."""
 
     def wrap(function):
         try:
-            return njit(nogil=True, cache=True, fastmath=fastmath)(function)
+            return njit(nogil=True, cache=True, fastmath=fastmath, parallel=parallel)(function)
         except RuntimeError:
-            return njit(nogil=True, fastmath=fastmath)(function)
+            return njit(nogil=True, fastmath=fastmath, parallel=parallel)(function)
 
     return wrap
 
@@ -180,7 +181,7 @@ def _horner_group(wc, ws, re, im, x_acc, y_acc):
 
 
 @_compiled(_EXACT)
-def sum_slices(cosines, sines, base, halved, keep, lo, hi, cos_sums, sin_sums):
+def sum_slices(cosines, sines, base, halved, keep, cos_sums, sin_sums, lo, hi):
     """Characteristic sums of slices lo..hi.
 
     Args:
@@ -189,8 +190,8 @@ def sum_slices(cosines, sines, base, halved, keep, lo, hi, cos_sums, sin_sums):
         base: first knot of the grid. The step is `base`, or twice it when `halved`.
         halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
         keep: whether `grad_slices` follows, which needs them.
-        lo, hi: range of slices.
         cos_sums, sin_sums: (slices, knots) float64 output, knots a multiple of GROUP.
+        lo, hi: range of slices.
     """
     _wide()
     n = cosines.shape[1]
@@ -223,12 +224,13 @@ def sum_slices(cosines, sines, base, halved, keep, lo, hi, cos_sums, sin_sums):
 
 
 @_compiled(_EXACT)
-def grad_slices(cosines, sines, halved, lo, hi, re, im):
+def grad_slices(cosines, sines, halved, re, im, lo, hi):
     """Write the gradient of slices lo..hi over their cosines.
 
     Args:
-        cosines, sines, halved, lo, hi: as `sum_slices` left them.
+        cosines, sines, halved: as `sum_slices` left them.
         re, im: (slices, knots) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
+        lo, hi: range of slices.
     """
     _wide()
     n = cosines.shape[1]
@@ -249,3 +251,21 @@ def grad_slices(cosines, sines, halved, lo, hi, re, im):
                 _horner_group(wc, ws, re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
             for i in range(m):
                 zc[i] = x[i] * zc[i] - y[i] * zs[i]
+
+
+@_compiled(_EXACT, parallel=True)
+def sum_team(cosines, sines, base, halved, keep, cos_sums, sin_sums):
+    """`sum_slices` of all slices, on several threads."""
+    slices = cosines.shape[0]
+    for part in prange((slices + _PART - 1) // _PART):
+        lo = part * _PART
+        sum_slices(cosines, sines, base, halved, keep, cos_sums, sin_sums, lo, min(lo + _PART, slices))
+
+
+@_compiled(_EXACT, parallel=True)
+def grad_team(cosines, sines, halved, re, im):
+    """`grad_slices` of all slices, on several threads."""
+    slices = cosines.shape[0]
+    for part in prange((slices + _PART - 1) // _PART):
+        lo = part * _PART
+        grad_slices(cosines, sines, halved, re, im, lo, min(lo + _PART, slices))
