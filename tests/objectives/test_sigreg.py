@@ -288,17 +288,17 @@ def test_result_does_not_depend_on_the_number_of_threads(shape, threads):
     assert torch.equal(results[0][1], results[1][1])
 
 
-def test_compiled_sweeps_do_not_depend_on_the_number_of_threads(threads):
+def test_compiled_sweeps_do_not_depend_on_the_number_of_threads_or_on_what_lies_between_them(threads):
     x, directions = sample(1500, 17, 1001)
     threads(1)
     projections = directions @ x.T
     results = []
-    for count in (1, 2, 3):
+    for count, sweep in itertools.product((1, 2, 3), (sweeps._sweep_rows, sweeps._sweep_shared_rows)):
         threads(count)
         rows = projections.clone()
         results.append(
             (
-                sweeps._sweep_rows(rows, torch.empty_like(rows), Grid.trapezoid(17, 5.0), False, 1500, 1.0),
+                sweep(rows, Grid.trapezoid(17, 5.0), False, 1500, 1.0),
                 rows,
             )
         )

@@ -4,8 +4,8 @@ For n samples of a law with characteristic function phi_X at the distance D = \i
 
     E[T/n] = D + (1/n) \int (1 - |phi_X(t)|^2) w(t) dt                  (Theorem 6 of the LeJEPA paper).
 
-Claims: (1) the bias is this; (2) `unbiased=True` has none; (3) it is "minimal and not a concern even for
-minibatches as small as 16", says the paper, which did not try the unbiased one. For x ~ N(0, s^2) the bias is
+Claims: (1) the bias is this; (2) `unbiased=True` has none; (3) it does not matter, down to
+minibatches of 16, says the paper, which did not try the unbiased one. For x ~ N(0, s^2) the bias is
 (1/n) sqrt(2 pi) (1 - (1 + 2 s^2)^{-1/2}), which grows with s: the biased statistic is smallest below s = 1.
 
     python -m isojepa.studies.bias [--out docs/results]

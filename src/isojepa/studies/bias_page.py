@@ -19,7 +19,7 @@ Made by `python -m isojepa.studies.bias`; numbers, settings and versions are in 
 ![Bias by n, the scale that training finds, and the spiral](bias.png)
 
 Claim (Theorem 6 of the paper): E[T/n] is the distance of laws D plus (1/n) ∫(1 - |φ_X|²) w dt, a bias
-that is "minimal and not a concern even for minibatches as small as 16".
+said not to matter, down to minibatches of 16.
 
 ## The formula
 

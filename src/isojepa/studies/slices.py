@@ -2,7 +2,7 @@
 
 Claims of the LeJEPA paper (Figure 7, Section 4.3): the directional statistic, averaged over all directions at
 the end of training, falls with the number |A| of directions; and as few as 16 that are resampled at each step
-"easily outperform a fixed set with |A| of order of thousands". Low-discrepancy directions do not change the
+do better than thousands that stay fixed. Low-discrepancy directions do not change the
 rate (Theorem 5).
 
     python -m isojepa.studies.slices [--out docs/results]

@@ -20,7 +20,7 @@ Made by `python -m isojepa.studies.slices`; numbers, settings and versions are i
 ![Statistic at the end by number of directions, and the samplers](slices.png)
 
 Claim (Figure 7 and Section 4.3 of the paper): more directions are better, and 16 resampled at every step
-"easily outperform a fixed set with |A| of order of thousands".
+do better than thousands that stay fixed.
 
 {samples} samples of a Gaussian with variances falling like 1/k are moved by {steps} steps of Adam on
 SIGReg. The table has the Epps-Pulley statistic averaged over {fresh} fresh directions at the end. Samples

@@ -187,12 +187,13 @@ def _compiled_sweeps(
     scratch = _scratch(len(views) * (chunks[0][1] - chunks[0][0]) * views.shape[-2])  # the first is largest
     for lo, hi in chunks:
         shape = len(views), hi - lo, views.shape[-2]
-        rows, sines = (memory[: math.prod(shape)].view(shape) for memory in scratch)
+        rows = scratch[: math.prod(shape)].view(shape)
         if directions is None:
             rows.copy_(views[..., lo:hi].mT)
         else:
             torch.matmul(directions[lo:hi], views.mT, out=rows)
-        values.append(_sweep_rows(rows, sines, grid, unbiased, n, share if want_gradient else 0.0))
+        sweep = _sweep_rows if ranks.world_size() == 1 else _sweep_shared_rows
+        values.append(sweep(rows, grid, unbiased, n, share if want_gradient else 0.0))
         if gradient is not None and directions is None:
             gradient[..., lo:hi] = rows.mT
         elif gradient is not None and directions is not None:
@@ -201,14 +202,11 @@ def _compiled_sweeps(
     return torch.cat(values, -1), gradient
 
 
-def _sweep_rows(
-    projections: Tensor, scratch: Tensor, grid: Grid, unbiased: bool, n: int, scale: float
-) -> Tensor:
-    """Statistic of (..., slices, rows) projections; their gradient is written over them.
+def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
+    """Statistic of (..., slices, n) projections; their gradient is written over them.
 
     Args:
-        projections: this rank's rows.
-        scratch: memory of the same shape.
+        projections: all of the batch.
         grid: equally spaced.
         unbiased: take the U-statistic.
         n: rows of the whole batch.
@@ -216,22 +214,34 @@ def _sweep_rows(
     """
     from isojepa.objectives.gaussianity import kernels  # compiled on first use: keep it out of the import
 
+    rows = projections.view(-1, n).numpy()
+    values = np.empty(len(rows))
+    base, halved, scale = np.float32(grid.first), grid.halved, float(scale)
+    team.run(
+        kernels.whole_slices, kernels.whole_team, rows, base, halved, grid.table, unbiased, scale, values
+    )
+    return torch.from_numpy(values).float().view(projections.shape[:-1])
+
+
+def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
+    """As `_sweep_rows`, when these are only some rows of the batch: the ranks' sums are added up."""
+    from isojepa.objectives.gaussianity import kernels
+
     held = projections.shape[-1]
     slices = math.prod(projections.shape[:-1])
-    rows, sines = projections.view(slices, held).numpy(), scratch.view(slices, held).numpy()
+    rows = projections.view(slices, held).numpy()
+    sines = np.empty_like(rows) if scale else rows
     half = len(grid.t)
     padded = -(-half // kernels.GROUP) * kernels.GROUP
-    base, halved = np.float32(grid.first), grid.halved
-
     sums = np.empty((2, slices, padded))
-    keep = scale != 0
-    team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, halved, keep, *sums)
+    base, keep = np.float32(grid.first), scale != 0
+    team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
     cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)
         coefficients[..., :half] = scale * re, scale * im
-        team.run(kernels.grad_slices, kernels.grad_team, rows, sines, halved, *coefficients)
+        team.run(kernels.grad_slices, kernels.grad_team, rows, sines, grid.halved, *coefficients)
     return torch.from_numpy(value).float().view(projections.shape[:-1])
 
 
@@ -239,12 +249,12 @@ _local = threading.local()
 
 
 def _scratch(size: int) -> Tensor:
-    """Two rows of at least so many float32 numbers, in memory that the thread keeps from call to call.
+    """At least so many float32 numbers, in memory that the thread keeps from call to call.
 
     Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
     """
-    if size > 4 * _CHUNK:  # a huge batch: not worth keeping
-        return torch.empty(2, size)
-    if getattr(_local, "size", 0) < size:
-        _local.size, _local.pair = size, torch.empty(2, size)
-    return _local.pair
+    if size > 8 * _CHUNK:  # a huge batch: not worth keeping
+        return torch.empty(size)
+    if getattr(_local, "memory", None) is None or len(_local.memory) < size:
+        _local.memory = torch.empty(size)
+    return _local.memory

@@ -6,9 +6,10 @@ A slice is one projection of the batch, p in R^n. For the grid t_j = first + j *
     gradient  q_i = Re( sum_j g_j e^{i t_j p_i} )            for complex coefficients g_j of the slice
 
 The grid is equally spaced, so e^{i t_j p} is a power of e^{i step p}: one sine and cosine per projected
-sample and one complex multiplication per knot. The gradient is the same polynomial read by Horner's
+sample and at most one complex multiplication per knot. The gradient is the same polynomial read by Horner's
 rule, from the same sine and cosine. Nothing of size batch x slices x knots exists. Sums run in float32
-over blocks of 1024 samples and across blocks in float64.
+over blocks of 1024 samples and across blocks in float64. Both sweeps of a slice follow each other while it is
+in cache, unless other ranks' sums have to be added in between.
 
 Two kinds of floating-point licence are used. `contract` lets the compiler fuse multiply and add; the
 range reduction of `_unit_phase` allows that and nothing more, since reassociating its constants would
@@ -110,7 +111,11 @@ def _doubled(zc, zs, wc, ws):
 
 @_compiled(_LANES)
 def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s):
-    """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; write the power that follows."""
+    """Add GROUP consecutive powers z, zw, zw^2, ... to the slice's sums; write the power that follows.
+
+    Within the group each power is 2 Re(w) times the last less the one before: half the work of a product.
+    Its rounding errors grow with the square of the steps, which are few, and are averaged over samples.
+    """
     _wide()
     zero = float32(0.0)
     c0 = c1 = c2 = c3 = c4 = c5 = c6 = c7 = zero
@@ -120,28 +125,29 @@ def _sum_group(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s):
         x, y = zc[i], zs[i]
         c0 += x
         s0 += y
-        x, y = x * a - y * b, x * b + y * a
-        c1 += x
-        s1 += y
-        x, y = x * a - y * b, x * b + y * a
+        u, v = x * a - y * b, x * b + y * a
+        c1 += u
+        s1 += v
+        t = a + a
+        x, y = t * u - x, t * v - y
         c2 += x
         s2 += y
-        x, y = x * a - y * b, x * b + y * a
-        c3 += x
-        s3 += y
-        x, y = x * a - y * b, x * b + y * a
+        u, v = t * x - u, t * y - v
+        c3 += u
+        s3 += v
+        x, y = t * u - x, t * v - y
         c4 += x
         s4 += y
-        x, y = x * a - y * b, x * b + y * a
-        c5 += x
-        s5 += y
-        x, y = x * a - y * b, x * b + y * a
+        u, v = t * x - u, t * y - v
+        c5 += u
+        s5 += v
+        x, y = t * u - x, t * v - y
         c6 += x
         s6 += y
-        x, y = x * a - y * b, x * b + y * a
-        c7 += x
-        s7 += y
-        next_c[i], next_s[i] = x * a - y * b, x * b + y * a
+        u, v = t * x - u, t * y - v
+        c7 += u
+        s7 += v
+        next_c[i], next_s[i] = u * a - v * b, u * b + v * a
     cos_sums[0] += c0
     cos_sums[1] += c1
     cos_sums[2] += c2
@@ -181,46 +187,90 @@ def _horner_group(wc, ws, re, im, x_acc, y_acc):
 
 
 @_compiled(_EXACT)
+def _sum_row(row, base, halved, keep, cosines, sines, cos_sums, sin_sums, scratch):
+    """Characteristic sums of one slice; its unit phases too, if they are kept.
+
+    Args:
+        row: (n,) projections p.
+        base: first knot of the grid. The step is `base`, or twice it when `halved`.
+        halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
+        keep: whether `_grad_row` follows, which needs the phases.
+        cosines, sines: (n,) receive cos(base p) and sin(base p); `cosines` may be `row` itself.
+        cos_sums, sin_sums: (knots,) float64 output, knots a multiple of GROUP.
+        scratch: (8 * _BLOCK,).
+    """
+    n = row.size
+    cos_sums[:] = 0.0
+    sin_sums[:] = 0.0
+    for start in range(0, n, _BLOCK):
+        m = min(_BLOCK, n - start)
+        # into scratch first: a loop whose output overlaps its input is not vectorised
+        zc, zs = _part(scratch, 0, m), _part(scratch, 1, m)
+        _unit_phase(row[start : start + m], base, zc, zs)
+        if keep:
+            cosines[start : start + m] = zc
+            sines[start : start + m] = zs
+        wc, ws = zc, zs
+        if halved:
+            wc, ws = _part(scratch, 2, m), _part(scratch, 3, m)
+            _doubled(zc, zs, wc, ws)
+        pc, ps = _part(scratch, 4, m), _part(scratch, 5, m)
+        qc, qs = _part(scratch, 6, m), _part(scratch, 7, m)
+        for k in range(0, cos_sums.size, GROUP):
+            _sum_group(wc, ws, zc, zs, cos_sums[k : k + GROUP], sin_sums[k : k + GROUP], pc, ps)
+            zc, zs = pc, ps
+            pc, ps, qc, qs = qc, qs, pc, ps  # the next output is not this one's input
+
+
+@_compiled(_EXACT)
+def _grad_row(cosines, sines, halved, re, im, out, scratch):
+    """Write the gradient of one slice.
+
+    Args:
+        cosines, sines: (n,) unit phases.
+        halved: as in `_sum_row`.
+        re, im: (knots,) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
+        out: (n,), which may be `cosines` itself.
+        scratch: (8 * _BLOCK,).
+    """
+    n = cosines.size
+    for start in range(0, n, _BLOCK):
+        m = min(_BLOCK, n - start)
+        zc, zs = cosines[start : start + m], sines[start : start + m]
+        wc, ws = zc, zs
+        if halved:
+            wc, ws = _part(scratch, 0, m), _part(scratch, 1, m)
+            _doubled(zc, zs, wc, ws)
+        x, y = _part(scratch, 2, m), _part(scratch, 3, m)
+        x[:] = float32(0.0)
+        y[:] = float32(0.0)
+        for k in range(re.size - GROUP, -1, -GROUP):
+            _horner_group(wc, ws, re[k : k + GROUP], im[k : k + GROUP], x, y)
+        to = out[start : start + m]
+        for i in range(m):
+            to[i] = x[i] * zc[i] - y[i] * zs[i]
+
+
+@_compiled(_EXACT)
+def _part(scratch, k, m):
+    """The first m numbers of the k-th block of scratch memory."""
+    return scratch[k * _BLOCK : k * _BLOCK + m]
+
+
+@_compiled(_EXACT)
 def sum_slices(cosines, sines, base, halved, keep, cos_sums, sin_sums, lo, hi):
     """Characteristic sums of slices lo..hi.
 
     Args:
         cosines: (slices, n) float32 projections p; overwritten by cos(base p) if they are kept.
         sines: (slices, n) float32, receives sin(base p) if they are kept.
-        base: first knot of the grid. The step is `base`, or twice it when `halved`.
-        halved: whether the grid is base, 3 base, 5 base, ... (an even number of knots on the line).
-        keep: whether `grad_slices` follows, which needs them.
-        cos_sums, sin_sums: (slices, knots) float64 output, knots a multiple of GROUP.
+        base, halved, keep: as in `_sum_row`.
+        cos_sums, sin_sums: (slices, knots) float64 output.
         lo, hi: range of slices.
     """
-    _wide()
-    n = cosines.shape[1]
-    size = min(n, _BLOCK)
-    first_c, first_s = np.empty(size, np.float32), np.empty(size, np.float32)
-    step_c, step_s = np.empty(size, np.float32), np.empty(size, np.float32)
-    power_c, power_s = np.empty(size, np.float32), np.empty(size, np.float32)
-    other_c, other_s = np.empty(size, np.float32), np.empty(size, np.float32)
+    scratch = np.empty(8 * _BLOCK, np.float32)
     for s in range(lo, hi):
-        cos_sums[s, :] = 0.0
-        sin_sums[s, :] = 0.0
-        for start in range(0, n, _BLOCK):
-            m = min(_BLOCK, n - start)
-            # into scratch first: a loop whose output overlaps its input is not vectorised
-            zc, zs = first_c[:m], first_s[:m]
-            _unit_phase(cosines[s, start : start + m], base, zc, zs)
-            if keep:
-                cosines[s, start : start + m] = zc
-                sines[s, start : start + m] = zs
-            wc, ws = zc, zs
-            if halved:
-                wc, ws = step_c[:m], step_s[:m]
-                _doubled(zc, zs, wc, ws)
-            pc, ps = power_c[:m], power_s[:m]
-            qc, qs = other_c[:m], other_s[:m]
-            for k in range(0, cos_sums.shape[1], GROUP):
-                _sum_group(wc, ws, zc, zs, cos_sums[s, k : k + GROUP], sin_sums[s, k : k + GROUP], pc, ps)
-                zc, zs = pc, ps
-                pc, ps, qc, qs = qc, qs, pc, ps  # the next output is not this one's input
+        _sum_row(cosines[s], base, halved, keep, cosines[s], sines[s], cos_sums[s], sin_sums[s], scratch)
 
 
 @_compiled(_EXACT)
@@ -229,28 +279,48 @@ def grad_slices(cosines, sines, halved, re, im, lo, hi):
 
     Args:
         cosines, sines, halved: as `sum_slices` left them.
-        re, im: (slices, knots) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
+        re, im: (slices, knots) float32 coefficients.
         lo, hi: range of slices.
     """
-    _wide()
-    n = cosines.shape[1]
-    size = min(n, _BLOCK)
-    step_c, step_s = np.empty(size, np.float32), np.empty(size, np.float32)
-    x, y = np.empty(size, np.float32), np.empty(size, np.float32)
+    scratch = np.empty(8 * _BLOCK, np.float32)
     for s in range(lo, hi):
-        for start in range(0, n, _BLOCK):
-            m = min(_BLOCK, n - start)
-            zc, zs = cosines[s, start : start + m], sines[s, start : start + m]
-            wc, ws = zc, zs
-            if halved:
-                wc, ws = step_c[:m], step_s[:m]
-                _doubled(zc, zs, wc, ws)
-            x[:m] = float32(0.0)
-            y[:m] = float32(0.0)
-            for k in range(re.shape[1] - GROUP, -1, -GROUP):
-                _horner_group(wc, ws, re[s, k : k + GROUP], im[s, k : k + GROUP], x[:m], y[:m])
-            for i in range(m):
-                zc[i] = x[i] * zc[i] - y[i] * zs[i]
+        _grad_row(cosines[s], sines[s], halved, re[s], im[s], cosines[s], scratch)
+
+
+@_compiled(_EXACT)
+def whole_slices(rows, base, halved, grid, unbiased, scale, values, lo, hi):
+    """Statistic of slices lo..hi, and their gradient written over them: one slice after the other, in cache.
+
+    Args:
+        rows: (slices, n) float32 projections; overwritten by the gradient.
+        base, halved: as in `_sum_row`.
+        grid: (3, half) float64 knots, phi and weights.
+        unbiased: take the U-statistic.
+        scale: factor of the gradient; 0 writes none.
+        values: (slices,) float64 output.
+        lo, hi: range of slices.
+    """
+    n, half = rows.shape[1], grid.shape[1]
+    padded = (half + GROUP - 1) // GROUP * GROUP
+    scratch = np.empty(8 * _BLOCK, np.float32)
+    sums, coefficients = np.empty((2, padded)), np.zeros((2, padded), np.float32)
+    keep = scale != 0.0
+    phases = np.empty((2, n if keep else 0), np.float32)
+    more = 1.0 / (n - 1) if unbiased else 0.0
+    for s in range(lo, hi):
+        _sum_row(rows[s], base, halved, keep, phases[0], phases[1], sums[0], sums[1], scratch)
+        value = 0.0
+        for j in range(half):  # as `_statistic` of the module `fused`
+            t, phi, weight = grid[0, j], grid[1, j], grid[2, j]
+            c, d = sums[0, j] / n, sums[1, j] / n
+            off = c - phi
+            value += weight * (off * off + d * d - more * (1.0 - c * c - d * d))
+            slope = scale * 2.0 * weight * t
+            coefficients[0, j] = slope * (1.0 + more) * d
+            coefficients[1, j] = slope * (off + more * c)
+        values[s] = n * value
+        if keep:
+            _grad_row(phases[0], phases[1], halved, coefficients[0], coefficients[1], rows[s], scratch)
 
 
 @_compiled(_EXACT, parallel=True)
@@ -269,3 +339,12 @@ def grad_team(cosines, sines, halved, re, im):
     for part in prange((slices + _PART - 1) // _PART):
         lo = part * _PART
         grad_slices(cosines, sines, halved, re, im, lo, min(lo + _PART, slices))
+
+
+@_compiled(_EXACT, parallel=True)
+def whole_team(rows, base, halved, grid, unbiased, scale, values):
+    """`whole_slices` of all slices, on several threads."""
+    slices = rows.shape[0]
+    for part in prange((slices + _PART - 1) // _PART):
+        lo = part * _PART
+        whole_slices(rows, base, halved, grid, unbiased, scale, values, lo, min(lo + _PART, slices))
