@@ -49,6 +49,8 @@ def speed() -> str:
     bench = json.loads((RESULTS / "bench.json").read_text())
     lines = ["| measured in one run | value | target |", "|---|---|---|"]
     for row in bench["rows"]:
+        if row["name"].startswith("Table 6, ") and " samples" in row["name"]:
+            continue  # a table of its own, below
         target = row["target"]
         goal = "" if target is None else f"{'≥' if target > 0 else '≤'} {abs(target):g}"
         mark = "" if row["met"] else " (missed)"
@@ -56,6 +58,41 @@ def speed() -> str:
     versions = bench["versions"]
     lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
     return "\n".join(lines)
+
+
+def table_6() -> str:
+    """The nine shapes of the paper's Table 6, one line each."""
+    bench = json.loads((RESULTS / "bench.json").read_text())
+    shapes: dict[str, dict[str, dict]] = {}
+    for row in bench["rows"]:
+        shape, colon, what = row["name"].partition(": ")
+        if colon and shape.startswith("Table 6, ") and " samples" in shape:
+            shapes.setdefault(shape.removeprefix("Table 6, "), {})[what] = row
+    lines = [
+        "| shape | ms | textbook / fused: time | memory | peak MiB | fused / matrix products "
+        "| forward / both |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for shape, rows in shapes.items():
+        timed = rows.get("time, textbook / fused") or rows["milliseconds, fused"]
+        time = _cell(rows.get("time, textbook / fused"), "does not fit in 24 GiB")
+        cells = [
+            shape,
+            f"{1e3 * timed['details']['fused']:.3g}",
+            time,
+            _cell(rows.get("peak memory, textbook / fused"), ""),
+            _cell(rows["peak MiB, fused"], ""),
+            _cell(rows["fused / its matrix products"], ""),
+            _cell(rows["forward only / forward and backward"], ""),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(row: dict | None, missing: str) -> str:
+    if row is None:
+        return missing
+    return f"{row['value']:.3g}" + ("" if row["met"] else " (missed)")
 
 
 def settings() -> str:
@@ -70,7 +107,11 @@ def settings() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"README.md": {"quality": quality, "speed": speed}, "docs/settings.md": {"settings": settings}}
+PAGES = {
+    "README.md": {"quality": quality, "speed": speed},
+    "docs/settings.md": {"settings": settings},
+    "docs/gaussianity.md": {"table6": table_6},
+}
 
 
 def fill(text: str, blocks: dict[str, Callable[[], str]]) -> str:

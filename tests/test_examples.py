@@ -1,6 +1,8 @@
 """Every example runs as it stands and shows what it says it shows."""
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,21 @@ def test_own_embeddings_are_certified_without_labels(capsys):
 def test_an_own_world_with_an_own_mixing_is_learned(capsys):
     names = runpy.run_path(str(EXAMPLES / "own_world.py"))
     assert names["run"].r2 > 0.97
+
+
+def test_the_hidden_x_is_found_by_the_search_and_not_by_coordinates(capsys):
+    names = runpy.run_path(str(EXAMPLES / "gaussianity.py"))
+    assert abs(names["worst"].direction[:2]).min() > 0.65
+    assert names["worst"].p < 1e-6
+
+
+def test_two_processes_print_the_loss_and_gradient_of_one():
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "several_processes.py"], capture_output=True, text=True, check=True
+    )
+    told = {line.partition("loss")[2] for line in done.stdout.splitlines()}
+    assert len(done.stdout.splitlines()) == 3
+    assert len(told) == 1, done.stdout
 
 
 @pytest.mark.slow

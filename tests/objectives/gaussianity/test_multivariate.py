@@ -77,7 +77,7 @@ def test_value_equals_the_definition(name, standardize, dim):
         (SimplifiedCFMGF(2.5), lambda y: reference.simplified_cf_mgf(y, 2.5)),
         (HenzeVisagie(2.5), lambda y: reference.henze_visagie(y, 2.5)),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_value_with_any_weight_equals_the_definition(test, truth):
     y = normal(6, 2)

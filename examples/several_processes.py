@@ -1,0 +1,51 @@
+"""SIGReg on two processes with unequal batches: loss and gradients of the whole batch on each.
+
+Started by hand here; under torchrun the environment is there already.
+"""
+
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import isojepa as ij
+
+BATCHES = (300, 100)
+
+
+def loss_and_gradient(model: nn.Module, x: torch.Tensor) -> tuple[float, torch.Tensor]:
+    """One step's loss, and the gradient of the encoder's weight."""
+    loss = ij.objectives.SIGReg(slices=64, seed=0)(model(x))
+    loss.backward()
+    return loss.item(), next(model.parameters()).grad
+
+
+def make() -> tuple[nn.Module, torch.Tensor]:
+    """The encoder, and the whole batch."""
+    return ij.encoders.MLP(in_dim=4, out_dim=4, seed=0), torch.randn(400, 4, generator=ij.generator(0, "x"))
+
+
+def work(rank: int, port: int) -> None:
+    """One process: its own share of the batch."""
+    torch.set_num_threads(1)
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    dist.init_process_group("gloo", rank=rank, world_size=len(BATCHES))
+    encoder, x = make()
+    share = x.split(BATCHES)[rank]
+    loss, gradient = loss_and_gradient(DistributedDataParallel(encoder), share)
+    line = f"rank {rank}: {len(share)} samples, loss {loss:.6f}, gradient {gradient.norm():.6f}\n"
+    print(line, end="", flush=True)  # in one piece, so that the ranks' lines do not mix
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    loss, gradient = loss_and_gradient(*make())
+    print(f"alone : {sum(BATCHES)} samples, loss {loss:.6f}, gradient {gradient.norm():.6f}", flush=True)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    mp.spawn(work, (port,), nprocs=len(BATCHES))
