@@ -1,10 +1,9 @@
 """SIGReg on two processes with unequal batches: loss and gradients of the whole batch on each.
 
-Started by hand here; under torchrun the environment is there already.
+Started by hand here; torchrun starts the processes by itself, and then `init_process_group("gloo")` is enough.
 """
 
-import os
-import socket
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -29,11 +28,10 @@ def make() -> tuple[nn.Module, torch.Tensor]:
     return ij.encoders.MLP(in_dim=4, out_dim=4, seed=0), torch.randn(400, 4, generator=ij.generator(0, "x"))
 
 
-def work(rank: int, port: int) -> None:
+def work(rank: int, meeting: str) -> None:
     """One process: its own share of the batch."""
     torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
-    dist.init_process_group("gloo", rank=rank, world_size=len(BATCHES))
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=len(BATCHES))
     encoder, x = make()
     share = x.split(BATCHES)[rank]
     loss, gradient = loss_and_gradient(DistributedDataParallel(encoder), share)
@@ -45,7 +43,5 @@ def work(rank: int, port: int) -> None:
 if __name__ == "__main__":
     loss, gradient = loss_and_gradient(*make())
     print(f"alone : {sum(BATCHES)} samples, loss {loss:.6f}, gradient {gradient.norm():.6f}", flush=True)
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    mp.spawn(work, (port,), nprocs=len(BATCHES))
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(work, (f"file://{folder}/meeting",), nprocs=len(BATCHES))

@@ -5,8 +5,6 @@ would fail here: a sample count reduced in bfloat16, which is wrong above 256; a
 used; a gradient off by the number of ranks; the number of ranks remembered from construction.
 """
 
-import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -105,12 +103,11 @@ def loss_and_gradients(case: str, x: torch.Tensor, ddp: bool) -> dict[str, torch
     return {"loss": loss.detach(), **{k: p.grad.clone() for k, p in model.named_parameters()}}
 
 
-def work(rank: int, world: int, port: int, folder: str) -> None:
+def work(rank: int, world: int, folder: str) -> None:
     """One rank: every case on its own share of the batch; then what needs another layout."""
     torch.set_num_threads(1)
-    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     alone = BEFORE(torch.ones(4, 3), generator(0)).item()
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
     batches = BATCHES[world]
     start = sum(batches[:rank])
     mine = samples(sum(batches))[start : start + batches[rank]]
@@ -158,10 +155,7 @@ def work(rank: int, world: int, port: int, folder: str) -> None:
 def job(request, tmp_path_factory):
     """Results of every rank, with the world size."""
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    mp.spawn(work, (request.param, port, str(folder)), nprocs=request.param)
+    mp.spawn(work, (request.param, str(folder)), nprocs=request.param)
     return request.param, [torch.load(folder / f"{rank}.pt") for rank in range(request.param)]
 
 
