@@ -1,6 +1,6 @@
 """SIGReg on two processes with unequal batches: loss and gradients of the whole batch on each.
 
-Started by hand here; torchrun starts the processes by itself, and then `init_process_group("gloo")` is enough.
+Started by hand here; torchrun starts processes by itself, and then `init_process_group("gloo")` is enough.
 """
 
 import tempfile
