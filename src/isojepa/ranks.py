@@ -52,7 +52,10 @@ def world_size() -> int:
     """Number of ranks that share the batch; 1 without a distributed job."""
     if _group.get() is _ALONE or not (dist.is_available() and dist.is_initialized()):
         return 1
-    return dist.get_world_size(_group.get())
+    size = dist.get_world_size(_group.get())
+    if size < 1:
+        raise ValueError("within needs a group that this rank belongs to")
+    return size
 
 
 def count(n: int, device: torch.device | str = "cpu") -> int:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from isojepa.certificates import examine
 from isojepa.certificates.gaussianity import worst_slices
@@ -99,14 +100,43 @@ def test_standardize_needs_more_rows_than_dimensions():
         examine(normal(30, 40), standardize=True)
 
 
-@pytest.mark.filterwarnings("ignore:x of shape")
-def test_collapsed_embeddings_are_examined_without_the_tests_that_divide_by_variance():
+def test_tests_that_are_not_defined_say_why():
     h = normal(100, 3)
     h[:, 2] = 0.5
-    names = {line.name for line in examine(np.zeros((100, 3)), **FAST).lines}
-    assert "epps-pulley" in names
-    assert "jarque-bera" not in names
     assert examine(h, **FAST).rejected
+    result = examine(np.zeros((100, 3)), **FAST)
+    undefined = {line.name: line.reason for line in result.lines if line.reason}
+    assert "zero variance" in undefined["jarque-bera"]
+    assert len(result.lines) == 23
+    assert "epps-pulley" in {line.name for line in result.rejected}
+
+
+def test_two_sided_tests_can_reject():
+    rejected = {line.name for line in examine(3 * normal(400, 3), **FAST).rejected}
+    assert "likelihood" in rejected
+
+
+def test_a_distributed_job_does_not_change_what_is_examined(tmp_path):
+    h = normal(100, 2)
+    truth = examine(h, **FAST).to_dict()
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        assert examine(h, **FAST).to_dict() == truth
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"worst": 0}, "worst must be positive"), ({"samples": 4}, "at least 20, got 4")]
+)
+def test_bad_options_are_told(options, message):
+    with pytest.raises(ValueError, match=message):
+        examine(normal(100, 2), **options)
+
+
+def test_embeddings_too_large_for_float32_are_refused():
+    with pytest.raises(ValueError, match=r"at most 1e\+06 in size"):
+        examine(normal(100, 2) * 1e8)
 
 
 def test_picture_shows_every_direction(tmp_path):

@@ -35,7 +35,7 @@ def test_json_is_what_python_gives_and_the_picture_is_there(capsys, tmp_path, em
 def test_table_names_every_test_once_per_line(capsys, tmp_path, embeddings):
     code, out, _ = run(capsys, "gaussianity", embeddings, *FAST, "--picture", tmp_path / "a.png")
     assert code == 0
-    for name in ("anderson-darling", "henze-visagie", "searched slice", "p from 29 simulations"):
+    for name in ("anderson-darling", "henze-visagie", "worst slice", "p from 29 simulations"):
         assert out.count(name) == 1, name
 
 
@@ -80,3 +80,13 @@ def test_unknown_tests_and_samplers_list_the_choices(capsys, tmp_path):
     flags = (*SMALL, "--out", tmp_path)
     assert "did you mean 'watson'" in refuse(capsys, "train", *flags, "--objective.test", "watsn")
     assert "sobol" in refuse(capsys, "train", *flags, "--objective.sampler", "halton")
+
+
+def test_a_picture_that_cannot_be_written_does_not_lose_the_numbers(capsys, tmp_path, embeddings):
+    (tmp_path / "file").write_text("")
+    flags = (*FAST, "--json", "--picture", tmp_path / "file" / "a.png")
+    code, out, err = run(capsys, "gaussianity", embeddings, *flags)
+    assert code == 2
+    assert json.loads(out)["picture"] is None
+    assert len(json.loads(out)["tests"]) == 23
+    assert len(err.strip().splitlines()) == 1

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
+from isojepa.objectives.gaussianity import Sliced
 from isojepa.objectives.gaussianity import fused as sweeps
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
@@ -486,3 +487,59 @@ def test_sigreg_refuses_fewer_than_two_samples(shape):
 def test_sigreg_refuses_what_has_no_samples_and_dimensions(shape):
     with pytest.raises(ValueError, match=r"x must be \(..., samples, dim\)"):
         SIGReg()(torch.zeros(shape))
+
+
+def test_training_goes_on_after_an_evaluation_in_inference_mode():
+    x, directions = sample(64, 8, 16)
+    truth = fused(x, directions, 17, 5.0)
+    with torch.inference_mode():
+        assert sliced_epps_pulley(x, directions, Grid.trapezoid(17, 5.0)).item() == truth[0]
+        assert SIGReg(slices=2000)(torch.zeros(3000, 4)) > 0  # more memory than any call before
+    value, gradient = fused(x, directions, 17, 5.0)
+    assert value == truth[0]
+    assert torch.equal(gradient, truth[1])
+
+
+def test_the_default_dtype_changes_nothing():
+    code = """
+import torch
+from isojepa.objectives import SIGReg
+from isojepa.seeds import generator
+x = torch.randn(64, 4, generator=generator(0), dtype=torch.float32)
+modules = [SIGReg(slices=16), SIGReg(slices=16, sampler="sobol"), SIGReg(slices=3, sampler="orthogonal")]
+torch.set_default_dtype(torch.float64)
+first = [m(x, generator(1)).item() for m in modules]
+torch.set_default_dtype(torch.float32)
+assert first == [m(x, generator(1)).item() for m in modules], first
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("setting", ["LAYER=tbb", "LAYER=forksafe", "LAYER=workqueue", "DISABLE_JIT=1"])
+def test_any_setting_of_the_compilers_threads_gives_the_same_value(setting):
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from isojepa.objectives import SIGReg
+from isojepa.seeds import generator
+torch.set_num_threads(2)
+x = torch.randn(1024, 8, generator=generator(0))
+with ThreadPoolExecutor(4) as pool:
+    values = list(pool.map(lambda _: SIGReg(slices=128)(x, generator(1)).item(), range(8)))
+assert len(set(values)) == 1
+print(values[0])
+"""
+    name, _, value = setting.partition("=")
+    name = "NUMBA_THREADING_LAYER" if name == "LAYER" else f"NUMBA_{name}"
+    environment = {**os.environ, name: value}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    x = torch.randn(1024, 8, generator=generator(0))
+    assert float(done.stdout) == pytest.approx(SIGReg(slices=128)(x, generator(1)).item(), rel=1e-5)
+
+
+def test_pvalue_of_fixed_directions_is_that_of_the_loss():
+    module = SIGReg(slices=8, resample=False, seed=3, sampler="orthogonal")
+    x = torch.randn(50, 5, generator=generator(0))
+    same = Sliced(module.test, 8, "orthogonal", 3)
+    assert module(x).item() == pytest.approx(same(x).item(), rel=1e-6)
+    assert module.pvalue(x, draws=49).item() == same.pvalue(x, draws=49).item()

@@ -9,6 +9,7 @@ coordinate axes, random directions and independent components (Hyvarinen 1999), 
 so that the search is not mistaken for a finding. The worst of them is one more test.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,14 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa import ranks
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced, Statistic
-from isojepa.objectives.gaussianity.statistic import whitened
+from isojepa.objectives.gaussianity.statistic import warn_if_swapped, whitened
 from isojepa.seeds import generator
 
 _PAIRS = 500  # samples for the tests that compare all pairs
 _START, _ASCENT, _ITERATIONS = 256, 40, 30  # directions and steps of the search
+_LEAST = 20  # rows
+_LARGEST = 1e6  # size beyond which float32 has no digits left for the tests
 _SEARCH = 4000  # samples for the search and its judgement
 _SAME = 0.8  # cosine above which two directions count as one
 _SKIPPED = ("epps-pulley-exact",)  # the same number as epps-pulley, for more work
@@ -41,6 +45,8 @@ class Outcome:
         statistic: its value.
         p: its p-value.
         samples: how many were used.
+        floor: the smallest p-value that the simulation can give.
+        reason: why the test has no value, where it has none: then statistic and p are NaN.
     """
 
     name: str
@@ -48,6 +54,8 @@ class Outcome:
     statistic: float
     p: float
     samples: int
+    floor: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,24 +104,28 @@ class Examination:
         return "a normal law" if self.standardized else "N(0, I)"
 
     @property
-    def level(self) -> float:
+    def defined(self) -> list[Outcome]:
+        """Tests that have a value for these embeddings."""
+        return [line for line in self.lines if not line.reason]
+
+    def level(self, line: Outcome) -> float:
         """The p-value that counts: 5 % over the number of tests, or the smallest that simulation can give."""
-        return max(0.05 / len(self.lines), 1 / (self.draws + 1))
+        return max(0.05 / len(self.defined), line.floor)
 
     @property
     def false_alarm(self) -> float:
         """At most this often one test or more rejects embeddings that are Gaussian."""
-        return min(1.0, self.level * len(self.lines))
+        return min(1.0, sum(self.level(line) for line in self.defined))
 
     @property
     def rejected(self) -> list[Outcome]:
         """Tests that reject."""
-        return [line for line in self.lines if line.p <= self.level]
+        return [line for line in self.defined if line.p <= self.level(line)]
 
     @property
     def verdict(self) -> str:
         """One sentence."""
-        count, total = len(self.rejected), len(self.lines)
+        count, total = len(self.rejected), len(self.defined)
         if count == 0:
             return f"No test tells these embeddings from {self.law}."
         return f"Not {self.law}: {count} of {total} tests reject it."
@@ -137,6 +149,7 @@ class Examination:
         }
 
 
+@ranks.alone()  # these are all the embeddings, also in a distributed job
 def examine(
     h: Any,
     *,
@@ -156,7 +169,7 @@ def examine(
         samples: rows to test, chosen at random; the tests of all pairs take at most 500.
         slices: directions of the univariate tests.
         sampler: how they are drawn, see `isojepa.objectives.directions`.
-        draws: simulations of the null; the smallest p-value is 1 / (draws + 1).
+        draws: simulations of the null; the smallest p-value is 1 / (draws + 1), twice that if two-sided.
         worst: directions to return.
         standardize: test for a normal law of any mean and covariance.
         seed: draws rows, directions and simulations.
@@ -168,33 +181,24 @@ def examine(
     Example:
         >>> h = np.random.default_rng(0).standard_t(3, (300, 4))
         >>> examine(h, slices=8, draws=19).verdict[:16]
-        'Not N(0, I): 21 '
+        'Not N(0, I): 23 '
     """
     checked = Embeddings(h).h
     n, dim = checked.shape
-    if n < 20:
-        raise ValueError(f"embeddings must have at least 20 rows to be tested, got {n}")
-    if standardize and min(n, samples) <= dim:
-        raise ValueError(f"standardize needs more rows than the {dim} dimensions, got {min(n, samples)}")
-    order = torch.randperm(n, generator=generator(seed, "rows")).numpy()
-    x = torch.from_numpy(np.ascontiguousarray(checked[order])).float()
-    lines = []
+    _check(checked, samples, worst, standardize)
+    warn_if_swapped(torch.empty(checked.shape, device="meta"))
+    order = torch.randperm(n, generator=generator(seed, "rows"))[: max(samples, _SEARCH)].numpy()
+    x = torch.from_numpy(checked[order]).float()
     tests = list(_tests(slices, sampler, seed, standardize))
+    lines = []
     for index, (name, kind, test) in enumerate(tests):
         if progress is not None:
             progress(index, len(tests), name)
         used = x[: min(samples, _PAIRS) if kind == "all dimensions" else samples]
-        if standardize and len(used) <= dim:
-            continue
-        try:
-            statistic = float(test(used))
-        except ValueError:  # not defined for these samples, e.g. overflow or a slice without variance
-            continue
-        p = float(test.pvalue(used, draws, seed))
-        lines.append(Outcome(name, kind, statistic, p, len(used)))
+        lines.append(_outcome(name, kind, test, used, draws, seed))
     if progress is not None:
         progress(len(tests), len(tests), "")
-    found = worst_slices(x[: max(samples, _SEARCH)], worst, standardize, seed)
+    found = worst_slices(x, worst, standardize, seed)
     if not standardize:  # else the judging half was whitened by itself, and is no sample of its own
         p = min(1.0, len(found) * min(one.p for one in found))
         line = Outcome("epps-pulley", "searched slice", found[0].statistic, p, len(found[0].projections))
@@ -206,10 +210,40 @@ def examine(
         n,
         dim,
         float(np.linalg.norm(checked.mean(0))),
-        (float(eigenvalues[0]), float(eigenvalues[-1])),
+        (max(0.0, float(eigenvalues[0])), float(eigenvalues[-1])),
         standardize,
         draws,
     )
+
+
+def _check(h: np.ndarray, samples: int, worst: int, standardize: bool) -> None:
+    """Say what cannot be tested, before anything is."""
+    n, dim = h.shape
+    if n < _LEAST:
+        raise ValueError(f"embeddings must have at least {_LEAST} rows to be tested, got {n}")
+    if samples < _LEAST:
+        raise ValueError(f"samples must be at least {_LEAST}, got {samples}")
+    if worst < 1:
+        raise ValueError(f"worst must be positive, got {worst}")
+    if standardize and min(n, samples) <= dim:
+        raise ValueError(f"standardize needs more rows than the {dim} dimensions, got {min(n, samples)}")
+    largest = float(np.abs(h).max())
+    if largest > _LARGEST:
+        raise ValueError(
+            f"embeddings must be at most {_LARGEST:g} in size, got {largest:.3g}: scale them first"
+        )
+
+
+def _outcome(name: str, kind: str, test: Statistic, x: Tensor, draws: int, seed: int) -> Outcome:
+    """One test's line; without a value, and with the reason, where it is not defined for these samples."""
+    try:
+        value = test.statistic(x)
+    except ValueError as error:
+        return Outcome(name, kind, math.nan, math.nan, len(x), reason=str(error))
+    law = test.null(len(x), x.shape[-1], draws, seed)
+    p = law.pvalue(value.nan_to_num(nan=math.inf), test.two_sided)  # too far out for its own arithmetic
+    floor = (2 if test.two_sided else 1) / (draws + 1)
+    return Outcome(name, kind, float(value), float(p), len(x), floor)
 
 
 def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0) -> list[Slice]:
@@ -220,7 +254,8 @@ def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0
     test = EppsPulley()
     unit = _ascend(test, search, _starts(test, search, 4 * count, seed))
     projections = judge @ unit.T
-    statistics, ps = test.statistic(projections), test.pvalue(projections)
+    statistics = test.statistic(projections)
+    ps = test.null(len(judge)).pvalue(statistics)
     found: list[int] = []
     for index in test.statistic(search @ unit.T).argsort(descending=True).tolist():
         if len(found) < count and all(abs(float(unit[index] @ unit[other])) < _SAME for other in found):
@@ -235,17 +270,19 @@ def _starts(test: EppsPulley, x: Tensor, count: int, seed: int) -> Tensor:
     """The most promising of axes, random directions and independent components."""
     dim = x.shape[1]
     random = draw_directions(dim, _START, generator(seed, "search"))
-    candidates = torch.cat((torch.eye(dim)[:_START], random, _components(x, seed)))
+    candidates = torch.cat((torch.eye(dim, dtype=x.dtype)[:_START], random, _components(x, seed)))
     return candidates[test.statistic(x @ candidates.T).topk(min(count, len(candidates))).indices]
 
 
 def _components(x: Tensor, seed: int) -> Tensor:
     """Directions of independent components: the symmetric fixed-point iteration of FastICA, with tanh."""
     n, dim = x.shape
+    if n < 2 * dim:
+        return x.new_zeros(0, dim)  # too few samples to tell components from chance
     centred = (x - x.mean(0)).double()
     values, vectors = torch.linalg.eigh(centred.T @ centred / n)
-    if n < 2 * dim or values[0] <= 1e-9 * values[-1]:
-        return x.new_zeros(0, dim)  # too few samples to tell components from chance
+    if values[0] <= 1e-9 * values[-1]:
+        return x.new_zeros(0, dim)  # not all dimensions vary
     whitening = vectors / values.sqrt()
     y = (centred @ whitening).float()
     w = draw_directions(dim, min(dim, _START), generator(seed, "components"), "orthogonal")

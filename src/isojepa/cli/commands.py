@@ -203,7 +203,8 @@ class List:
     """Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take."""
 
     kind: tyro.conf.Positional[str] = "all"
-    """One of processes, mixings, laws, objectives, tests, samplers, encoders, schedules; or all."""
+    """One of processes, mixings, laws, objectives, tests, multivariate (tests), samplers, encoders,
+    schedules; or all."""
     json: bool = False
     """Print as JSON."""
 
@@ -213,7 +214,8 @@ class List:
             "mixings": MIXINGS,
             "laws": LAWS,
             "objectives": runs.OBJECTIVES,
-            "tests": {**UNIVARIATE, **MULTIVARIATE},
+            "tests": UNIVARIATE,
+            "multivariate": MULTIVARIATE,
             "samplers": SAMPLERS,
             "encoders": ENCODERS,
             "schedules": SCHEDULES,

@@ -41,7 +41,7 @@ class Gaussianity:
     slices: int = 32
     """Directions of the univariate tests."""
     draws: int = 499
-    """Simulations behind each p-value; the smallest is 1 / (draws + 1)."""
+    """Simulations behind each p-value; the smallest is 1 / (draws + 1), twice that if two-sided."""
     seed: int = 0
     """Draws rows, directions and simulations."""
     picture: Path = Path("gaussianity.png")
@@ -57,12 +57,19 @@ class Gaussianity:
         result = self._examine(h)
         from isojepa.report.slices import write_slices  # matplotlib: only for those who draw
 
-        write_slices(self.picture, result.worst, f"{self.source.name}: least Gaussian directions")
+        failure = None
+        try:
+            write_slices(self.picture, result.worst, f"{self.source.name}: least Gaussian directions")
+        except OSError as error:  # the numbers are not lost for that
+            failure = error
         if self.json:
-            print_json({**result.to_dict(), "picture": str(self.picture)})
-            return 0
-        _print(result)
-        out.print(f"\nWrote {self.picture}: the worst directions, found on one half, shown on the other.")
+            print_json({**result.to_dict(), "picture": None if failure else str(self.picture)})
+        else:
+            _print(result)
+        if failure:
+            raise failure
+        if not self.json:
+            out.print(f"\nWrote {self.picture}: the worst directions, found on one half, shown on the other.")
         return 0
 
     def _of_record(self):  # type: ignore[no-untyped-def]
@@ -106,12 +113,16 @@ def _print(result: Examination) -> None:
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("p", justify="right", no_wrap=True)
     rejected = result.rejected
-    for line in result.lines:
+    for line in result.defined:
         p = f"[bold]{line.p:.3g}[/]" if line in rejected else f"{line.p:.3g}"
         table.add_row(line.name, line.kind, str(line.samples), f"{line.statistic:.4g}", p)
     out.print(table)
+    for line in result.lines:
+        if line.reason:
+            out.print(f"No {line.name} of {line.kind}: {line.reason}.", style="dim")
     out.print(
-        f"p from {result.draws} simulations of N(0, I). Bold: rejects; for Gaussian embeddings one test or "
-        f"more does so in at most {100 * result.false_alarm:.0f} % of cases.",
+        f"p from {result.draws} simulations of N(0, I); of the searched slice from its limit law. "
+        f"Bold: rejects; for Gaussian embeddings one test or more does in at most "
+        f"{100 * result.false_alarm:.0f} % of cases.",
         style="dim",
     )

@@ -39,7 +39,8 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
 
 def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:
     """Independent directions."""
-    return _unit(torch.randn(slices, dim, generator=generator, device=generator.device))
+    shape = slices, dim
+    return _unit(torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float32))
 
 
 def _sobol(dim: int, slices: int, generator: torch.Generator) -> Tensor:
@@ -67,12 +68,14 @@ def _sobol_points(dim: int, slices: int) -> Tensor:
 
 def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
     """Orthonormal bases, turned at random."""
-    blocks = -(-slices // dim)
-    normal = torch.randn(blocks, dim, dim, generator=generator, device=generator.device)
-    q, r = torch.linalg.qr(normal)
-    # the factorisation fixes the signs of q; those of r make it uniform over all rotations
-    q = q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return q.mT.reshape(-1, dim)[:slices]
+    bases = []
+    for start in range(0, slices, dim):
+        shape = dim, min(dim, slices - start)
+        normal = torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float32)
+        q, r = torch.linalg.qr(normal)
+        # the factorisation fixes the signs of q; those of r make it uniform over all rotations
+        bases.append((q * r.diagonal().sign()).T)
+    return torch.cat(bases)
 
 
 def _unit(directions: Tensor) -> Tensor:

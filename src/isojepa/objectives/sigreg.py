@@ -34,7 +34,8 @@ class SIGReg(nn.Module):
         t_max: end of the quadrature.
         pooled: test all views as one sample; otherwise each view on its own, as published.
         unbiased: remove the O(1/n) bias of the Epps-Pulley statistic.
-        seed: draws the directions when a call brings no generator, and those that stay fixed.
+        seed: draws the directions when a call brings no generator, and those that stay fixed. Under
+            activation checkpointing bring one: a recomputed call would draw new directions.
         test: a univariate test or its name (`isojepa list tests`), in place of Epps-Pulley with the
             settings above.
         sampler: how directions are drawn: "gaussian", "sobol" or "orthogonal".
@@ -65,16 +66,15 @@ class SIGReg(nn.Module):
             raise ValueError(f"slices must be a positive integer, got {slices}")
         if sampler not in SAMPLERS:
             raise ValueError(unknown("sampler", sampler, SAMPLERS))
-        if test is not None and (knots, t_max, unbiased) != (17, 5.0, False):
-            raise ValueError(
-                "knots, t_max and unbiased belong to the default test: give them to `test` itself"
-            )
-        if test is None:
+        if test is None or test == "epps-pulley":
             test = EppsPulley(knots, t_max, unbiased=unbiased)
+        elif (knots, t_max, unbiased) != (17, 5.0, False):
+            raise ValueError("knots, t_max and unbiased are settings of epps-pulley; this is another test")
         elif isinstance(test, str):
             test = build("test", test, UNIVARIATE, {})
         self.test = check_univariate(test)
-        self.slices, self.pooled, self.seed = slices, pooled, seed
+        self.slices = None if slices is None else int(slices)
+        self.pooled, self.seed = pooled, seed
         self.sampler, self.resample = sampler, resample
         self._stream = Stream(seed, "slices")
 
@@ -88,24 +88,26 @@ class SIGReg(nn.Module):
         Raises:
             ValueError: a wrong shape or type, or fewer samples than the test needs.
         """
-        warn_if_swapped(check_shape(embeddings))
-        views = self._views(embeddings)
+        views = self._views(check_shape(embeddings))
+        warn_if_swapped(views)
         directions = self._directions(views.shape[-1], generator).to(views.device)
         if isinstance(self.test, EppsPulley):
             return sliced_epps_pulley(views, directions, self.test.grid, self.test.unbiased)
         return slice_means(self.test, views, directions).mean()
 
     def pvalue(self, embeddings: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
-        """p-value, for each view, of the loss as a test of N(0, I), on fixed directions.
+        """p-value, for each view, of the loss as a test of N(0, I).
+
+        On the directions that stay fixed with `resample=False`, those of the module's seed.
 
         Args:
             embeddings: (..., batch, dim).
             draws: samples of the null to simulate.
-            seed: draws them and the directions.
+            seed: draws them.
         """
         views = self._views(check_shape(embeddings))
         slices = self.slices_for(views.shape[-1])
-        return Sliced(self.test, slices, self.sampler, seed).pvalue(views, draws, seed)
+        return Sliced(self.test, slices, self.sampler, self.seed).pvalue(views, draws, seed)
 
     def slices_for(self, dim: int) -> int:
         """Number of directions for embeddings of a dimension."""
@@ -116,7 +118,7 @@ class SIGReg(nn.Module):
 
     def _directions(self, dim: int, source: torch.Generator | None) -> Tensor:
         if not self.resample:
-            source = generator(self.seed, "slices", "fixed")
+            source = generator(self.seed, "slices")  # as `Sliced` does
         return draw_directions(dim, self.slices_for(dim), source or self._stream.next(), self.sampler)
 
     def extra_repr(self) -> str:

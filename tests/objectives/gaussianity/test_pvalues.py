@@ -23,6 +23,7 @@ from isojepa.objectives.gaussianity import (
     MardiaKurtosis,
     MardiaSkewness,
     SimplifiedCFMGF,
+    Statistic,
     Watson,
     null,
 )
@@ -509,3 +510,18 @@ def test_the_precision_of_the_input_does_not_show_in_the_pvalue(name):
     test = UNIVARIATE[name]()
     difference = test.pvalue(x.double(), draws=999) - test.pvalue(x, draws=999)
     assert difference.abs().max() <= 0.005
+
+
+def test_two_settings_of_a_test_of_ones_own_do_not_share_a_law():
+    class Power(Statistic):
+        def __init__(self, power):
+            super().__init__()
+            self.power = power
+
+        def _of(self, x, n):
+            return (x.abs() ** self.power).mean(-2)
+
+    x = torch.randn(40, generator=generator(0, "own"))
+    apart = [Power(power).pvalue(x, draws=99).item() for power in (1.0, 4.0)]
+    null._cache.clear()
+    assert Power(4.0).pvalue(x, draws=99).item() == apart[1]

@@ -18,6 +18,7 @@ over the ranks of a distributed job between the two sweeps, so n is the size of 
 """
 
 import math
+import os
 import threading
 from typing import Any
 
@@ -31,6 +32,7 @@ from isojepa.objectives.gaussianity import team
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.loss import at_least_float32
 
+_COMPILER = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 _CHUNK = 1 << 20  # projections held at a time; the same for any number of threads, so that results are too
 
 
@@ -58,7 +60,7 @@ class _EppsPulley(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, directions, grid, unbiased, want_gradient):  # type: ignore[no-untyped-def]
         compiled = x.device.type == "cpu" and x.dtype != torch.float64 and grid.step is not None
-        sweep = _compiled_sweeps if compiled else _tensor_sweeps
+        sweep = _compiled_sweeps if compiled and _COMPILER else _tensor_sweeps
         with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
             wide = at_least_float32(x.detach())
             views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
@@ -252,9 +254,10 @@ def _scratch(size: int) -> Tensor:
     """At least so many float32 numbers, in memory that the thread keeps from call to call.
 
     Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
+    Kept as an array, since a tensor made in inference mode could not be written to outside of it.
     """
     if size > 8 * _CHUNK:  # a huge batch: not worth keeping
-        return torch.empty(size)
+        return torch.from_numpy(np.empty(size, np.float32))
     if getattr(_local, "memory", None) is None or len(_local.memory) < size:
-        _local.memory = torch.empty(size)
-    return _local.memory
+        _local.memory = np.empty(size, np.float32)
+    return torch.from_numpy(_local.memory)

@@ -76,7 +76,7 @@ class Moments(Statistic):
         super().__init__()
         if int(order) != order or not 1 <= order <= 20:
             raise ValueError(f"order must be an integer from 1 to 20, got {order}")
-        self.order = order
+        self.order = int(order)
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         value, power = torch.zeros_like(x[..., 0, :]), torch.ones_like(x)

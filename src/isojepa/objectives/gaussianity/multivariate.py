@@ -109,7 +109,7 @@ class CFMGF(Multivariate):
         self.gamma = _above("gamma", gamma, 1)
         if points is not None and (int(points) != points or points < 0):
             raise ValueError(f"points must be a positive integer, or 0 for the closed form, got {points}")
-        self.points = points
+        self.points = None if points is None else int(points)
 
     def _pairs(self, x: Tensor, n: int) -> Tensor:
         points = self._points(n)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _BUDGET = 1 << 28  # normal numbers drawn for one law at most, above the smallest number of draws
 _BLOCK = 1 << 21  # of them, or of pairs of samples, held at a time
 _PATH = 200  # points of the inversion
+_PLAIN = (int, float, str, bool, type(None))
 _cache: dict[tuple, "Null"] = {}
 
 
@@ -49,7 +50,7 @@ class Null:
             draws = max(999, min(9_999, _BUDGET // test._held(n, dim)))
         if draws < 1:
             raise ValueError(f"draws must be positive, got {draws}")
-        key = (type(test), repr(test), n, dim, draws, seed)
+        key = (_identity(test), n, dim, draws, seed)
         if key not in _cache:
             source = generator(seed, "null", n, dim)
             with ranks.alone(), torch.no_grad():  # every rank draws the same, so none has to send it
@@ -69,12 +70,22 @@ class Null:
         return torch.as_tensor(p, device=values.device)
 
 
+def _identity(test: "Statistic") -> tuple:
+    """What tells a test from another: the classes and plain settings of it and of what it is made of."""
+    parts = []
+    for part in test.modules():
+        settings = {name: value for name, value in vars(part).items() if not name.startswith("_")}
+        plain = {name: value for name, value in settings.items() if isinstance(value, _PLAIN)}
+        parts.append((type(part), repr(part), tuple(sorted(plain.items()))))
+    return tuple(parts)
+
+
 def _simulate(test: "Statistic", n: int, dim: int, draws: int, source: torch.Generator) -> Tensor:
     values = []
     for start in range(0, draws, size := max(1, _BLOCK // test._held(n, dim))):
         count = min(size, draws - start)
         shape = (n, count) if test.per_slice else (count, n, dim)
-        values.append(test.statistic(torch.randn(shape, generator=source)).reshape(-1))
+        values.append(test.statistic(torch.randn(shape, generator=source, dtype=torch.float32)).reshape(-1))
     return torch.cat(values)
 
 

@@ -128,7 +128,7 @@ class Entropy(_Ordered):
         super().__init__()
         if window is not None and (int(window) != window or window < 1):
             raise ValueError(f"window must be a positive integer, got {window}")
-        self.window = window
+        self.window = None if window is None else int(window)
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
         m = max(1, math.floor(math.sqrt(n) + 0.5)) if self.window is None else self.window

@@ -32,7 +32,7 @@ class Grid:
         Raises:
             ValueError: fewer than 2 knots, or t_max or sigma not positive.
         """
-        _check(knots, sigma)
+        knots = _check(knots, sigma)
         if not 0 < t_max < float("inf"):
             raise ValueError(f"t_max must be positive and finite, got {t_max}")
         step = 2 * t_max / (knots - 1)
@@ -48,7 +48,7 @@ class Grid:
         Raises:
             ValueError: fewer than 2 or more than 256 knots, or sigma not positive.
         """
-        _check(knots, sigma)
+        knots = _check(knots, sigma)
         if knots > 256:  # the weights of the outer knots fall below the smallest float64
             raise ValueError(f"knots must be at most 256 for Gauss-Hermite quadrature, got {knots}")
         nodes, weights = np.polynomial.hermite_e.hermegauss(knots)
@@ -72,8 +72,9 @@ class Grid:
         return self.step is not None and self.first < 0.75 * self.step
 
 
-def _check(knots: int, sigma: float) -> None:
+def _check(knots: int, sigma: float) -> int:
     if int(knots) != knots or knots < 2:
         raise ValueError(f"knots must be an integer of at least 2, got {knots}")
     if not 0 < sigma < float("inf"):
         raise ValueError(f"sigma must be positive and finite, got {sigma}")
+    return int(knots)

@@ -13,7 +13,7 @@ from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.null import Limit, Null
-from isojepa.objectives.gaussianity.statistic import Multivariate, Statistic, check_shape, whitened
+from isojepa.objectives.gaussianity.statistic import Multivariate, Statistic, whitened
 from isojepa.objectives.loss import at_least_float32
 from isojepa.seeds import generator
 
@@ -59,7 +59,7 @@ class Sliced(Statistic):
             raise ValueError(unknown("sampler", sampler, SAMPLERS))
         if reduce not in REDUCTIONS:
             raise ValueError(unknown("reduce", reduce, REDUCTIONS))
-        self.slices, self.sampler, self.seed = slices, sampler, seed
+        self.slices, self.sampler, self.seed = int(slices), sampler, seed
         self.reduce, self.standardize = reduce, standardize
 
     @property
@@ -70,10 +70,6 @@ class Sliced(Statistic):
     def directions(self, dim: int) -> Tensor:
         """The directions for samples of a dimension: (slices, dim)."""
         return draw_directions(dim, self.slices, generator(self.seed, "slices"), self.sampler)
-
-    def each(self, x: Tensor) -> Tensor:
-        """The statistic of every slice: (..., samples, dim) to (..., slices)."""
-        return _projected(self.test, check_shape(x), self.directions(x.shape[-1]))
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         if not self.standardize:

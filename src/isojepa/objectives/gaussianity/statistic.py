@@ -1,7 +1,7 @@
 """What all tests of Gaussianity share: input checks, the whole batch under DDP, and p-values.
 
-A statistic maps samples to a number that grows with their distance from N(0, 1), or N(0, I). It is
-differentiable, so it can be minimised; and it has a p-value, so it can be believed.
+A statistic maps samples to a number that, but for two-sided tests, grows with their distance from N(0, 1), or
+N(0, I). It is differentiable, so it can be minimised; and it has a p-value, so it can be believed.
 """
 
 import warnings
@@ -81,7 +81,7 @@ class Statistic(nn.Module):
         Args:
             x: as in a call.
             draws: simulate so many samples of the null, also where a limit law is known. By default 9,999,
-                fewer for large samples. The smallest p-value is 1 / (draws + 1).
+                fewer for large samples. The smallest p-value is 1 / (draws + 1), twice that if two-sided.
             seed: of the simulation.
 
         Returns:
@@ -112,7 +112,7 @@ class Statistic(nn.Module):
 class Multivariate(Statistic):
     """Base of the tests that look at all dimensions at once: (..., samples, dim) to (...).
 
-    They compare all pairs of samples, in O(n^2), and in float64: their values span more than float32 does.
+    Most compare all pairs of samples, in O(n^2). All compute in float64: their values span more than float32.
 
     Args:
         standardize: test for a normal law of any mean and covariance: samples are centred and whitened
@@ -165,7 +165,7 @@ def check_shape(x: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"x must be a tensor of floating point numbers, got {kind}")
-    if x.ndim < 2 or x.shape[-1] < 1:
+    if x.ndim < 2 or x.shape[-1] < 1 or 0 in x.shape[:-2]:
         raise ValueError(f"x must be (..., samples, dim) or (..., samples, slices), got {tuple(x.shape)}")
     return x
 

@@ -5,7 +5,6 @@ OpenMP library. A pool beside torch's is much slower: torch's idle threads wait 
 very cores that the others want.
 """
 
-import importlib
 import os
 from collections.abc import Callable
 from functools import cache
@@ -26,7 +25,7 @@ def run(alone: Callable[..., None], team: Callable[..., None], *arguments: Any) 
 
     slices, n = arguments[0].shape
     threads = min(torch.get_num_threads(), 1 + slices * n // _SERIAL, slices, numba.config.NUMBA_NUM_THREADS)
-    if threads <= 1 or _forked or not _safe():
+    if threads <= 1 or _forked or not _safe():  # the order matters: a child must not start threads
         alone(*arguments, 0, slices)
         return
     before = numba.get_num_threads()
@@ -43,15 +42,13 @@ def _safe() -> bool:
 
     Its last resort, for machines without OpenMP, ends the process when that happens.
     """
-    from numba import config
+    import numba
 
-    if config.THREADING_LAYER != "default":
-        return config.THREADING_LAYER != "workqueue"
     try:
-        importlib.import_module("numba.np.ufunc.omppool")
-    except ImportError:
+        numba.get_num_threads()  # starts them
+        return numba.threading_layer() in ("omp", "tbb")
+    except (ValueError, ImportError, RuntimeError):  # the layer that the user asked for is not there
         return False
-    return True
 
 
 def _note_fork() -> None:
