@@ -72,7 +72,8 @@ class AndersonDarling(_Ordered):
     def _sorted(self, x: Tensor, n: int) -> Tensor:
         # log(1 - Phi(x)) = log Phi(-x), without losing the tail
         terms = torch.special.log_ndtr(x) + torch.special.log_ndtr(-x.flip(-2))
-        return -n - ((2 * _index(x, n) - 1) / n * terms).sum(-2)
+        weighted = (2 * _index(x, n) - 1) / n * terms
+        return (-n - weighted.double().sum(-2)).to(x.dtype)  # of size n, and almost cancel
 
     def limit(self, n: int, dim: int) -> Limit:
         k = np.arange(1, _TERMS + 1)
@@ -160,7 +161,7 @@ class OrderLikelihood(_Ordered):
         constant = float((gammaln(n + 1) - gammaln(rank) - gammaln(n + 1 - rank)).mean())
         log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
         below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
-        return -constant - (below + above + log_density).mean(-2)
+        return (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
 
 
 def _index(x: Tensor, n: int) -> Tensor:
