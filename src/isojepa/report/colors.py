@@ -1,4 +1,4 @@
-"""One colour per latent: the angle is the hue, the radius is how vivid it is.
+"""Colours of all figures. For latents: the angle is the hue, the radius is how vivid it is.
 
 The wheel is drawn in OKLCH (Ottosson 2020), where equal steps of hue look equally large and the hue of a
 colour does not drift as it fades. A point at the mean of the latents is grey; colours grow more vivid and
@@ -6,6 +6,8 @@ slightly darker up to the radius that 90 % of the points lie within, and stay th
 """
 
 import numpy as np
+
+INK, QUIET, FRAME = "#1c1e21", "#6b7178", "#e3e5e8"  # text, ticks and lines of every figure
 
 _FULL = 0.9  # share of the points that lie within the radius of full colour
 _LIGHTNESS = (0.78, 0.66)  # at the centre and at full colour: readable on white and on near-black

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from isojepa.files import write_whole
+from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import Panel, Points, arrange
 
 _LIMIT = 6000
@@ -17,7 +18,6 @@ _INCHES = (9.0, 3.1)
 _DPI = 200
 _SIDE = 0.80  # of a panel, as a share of the height
 _GAP = 0.062  # between panels, as a share of the width
-_INK, _QUIET, _FRAME = "#1c1e21", "#6b7178", "#e3e5e8"
 _MAPS = {("z", "x"): "g", ("x", "h"): "f", ("z", "h"): r"f \circ g"}  # what leads from one panel to the next
 
 
@@ -46,7 +46,7 @@ def write_picture(
     shown = arrange(latents, observations, embeddings, limit=_LIMIT)
     figure = Figure(figsize=_INCHES, dpi=_DPI, facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    figure.text(0.5, 0.955, title.replace("$", r"\$"), ha="center", va="center", color=_INK, fontsize=10.5)
+    figure.text(0.5, 0.955, title.replace("$", r"\$"), ha="center", va="center", color=INK, fontsize=10.5)
     count = len(shown.panels)
     side = _SIDE * _INCHES[1] / _INCHES[0]  # of a panel, as a share of the width
     left = 0.5 - (count * side + (count - 1) * _GAP) / 2
@@ -69,14 +69,14 @@ def _draw(axes: Axes, panel: Panel, colors: np.ndarray) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
-        spine.set(color=_FRAME, linewidth=0.8)
+        spine.set(color=FRAME, linewidth=0.8)
     below: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-    axes.text(0.5, -0.055, f"{panel.name}  ${panel.symbol}$", color=_INK, fontsize=9, **below)
-    axes.text(0.5, -0.1, panel.caption, color=_QUIET, fontsize=5.5, **below)
+    axes.text(0.5, -0.055, f"{panel.name}  ${panel.symbol}$", color=INK, fontsize=9, **below)
+    axes.text(0.5, -0.1, panel.caption, color=QUIET, fontsize=5.5, **below)
 
 
 def _arrow(axes: Axes, name: str, gap: float) -> None:
     """An arrow from the panel on the left, with the name of the map it stands for; gap in panel widths."""
-    style = {"arrowstyle": "-|>,head_width=0.18,head_length=0.35", "color": _QUIET, "linewidth": 0.9}
+    style = {"arrowstyle": "-|>,head_width=0.18,head_length=0.35", "color": QUIET, "linewidth": 0.9}
     axes.annotate("", (-0.18 * gap, 0.5), (-0.82 * gap, 0.5), xycoords="axes fraction", arrowprops=style)
-    axes.text(-0.5 * gap, 0.54, f"${name}$", transform=axes.transAxes, ha="center", color=_QUIET)
+    axes.text(-0.5 * gap, 0.54, f"${name}$", transform=axes.transAxes, ha="center", color=QUIET)

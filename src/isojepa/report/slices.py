@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from isojepa.certificates.gaussianity import Slice
 from isojepa.files import write_whole
+from isojepa.report.colors import FRAME, INK, QUIET
 
-_INK, _QUIET, _FRAME = "#1c1e21", "#6b7178", "#e3e5e8"
 _BARS, _LINE = "#9db8d9", "#b8485f"
 
 
@@ -32,7 +32,7 @@ def write_slices(path: str | Path, worst: Sequence[Slice], title: str) -> None:
     figure = Figure(
         figsize=(3.1 * columns, 2.35 * rows + 0.6), dpi=150, facecolor="white", layout="constrained"
     )
-    figure.suptitle(title.replace("$", r"\$"), fontsize=11, color=_INK)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=11, color=INK)
     for index, one in enumerate(worst):
         axes = figure.add_subplot(rows, columns, index + 1)
         reach = float(np.clip(np.abs(one.projections).max(), 3.5, 8.0))
@@ -41,13 +41,13 @@ def write_slices(path: str | Path, worst: Sequence[Slice], title: str) -> None:
         grid = np.linspace(-reach, reach, 200)
         axes.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color=_LINE, linewidth=1.4)
         axes.set_title(
-            f"{_heaviest(one.direction)}\nT = {one.statistic:.3g},  p = {one.p:.2g}", fontsize=8, color=_INK
+            f"{_heaviest(one.direction)}\nT = {one.statistic:.3g},  p = {one.p:.2g}", fontsize=8, color=INK
         )
         axes.set_yticks([])
-        axes.tick_params(labelsize=7, colors=_QUIET, length=2)
+        axes.tick_params(labelsize=7, colors=QUIET, length=2)
         for side, spine in axes.spines.items():
             spine.set_visible(side == "bottom")
-            spine.set_color(_FRAME)
+            spine.set_color(FRAME)
     write_whole(Path(path), FigureCanvasAgg(figure).print_png)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from isojepa.studies.results import COLORS, INK, QUIET, markdown_table, plain_axes
+from isojepa.report.colors import INK, QUIET
+from isojepa.studies.results import COLORS, markdown_table, plain_axes
 
 Rows = Sequence[Mapping[str, Any]]
 

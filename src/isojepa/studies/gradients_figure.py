@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from isojepa.studies.results import COLORS, INK, QUIET, plain_axes
+from isojepa.report.colors import INK, QUIET
+from isojepa.studies.results import COLORS, plain_axes
 
 
 def draw(rows: Sequence[dict[str, Any]], bound: float) -> Figure:

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from isojepa.report.colors import INK, QUIET
 from isojepa.seeds import generator
 from isojepa.studies import probes_linear as linear
 from isojepa.studies.probes_linear import ANISO, ISO
-from isojepa.studies.results import COLORS, INK, QUIET, plain_axes
+from isojepa.studies.results import COLORS, plain_axes
 
 LAW_COLORS = {ISO: COLORS[0], ANISO: COLORS[1]}
 MARK: dict[str, Any] = {"markersize": 4.5, "linestyle": "none", "marker": "o", "clip_on": False}

@@ -9,9 +9,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from isojepa.files import write_json, write_text, write_whole
+from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.training.records import versions
 
-INK, QUIET, FRAME = "#1c1e21", "#6b7178", "#e3e5e8"
 COLORS = ("#2f6db5", "#d1662a", "#3a8f5c", "#8a5bb0", "#b8485f", "#7a6a4f", "#4aa3b8", "#a89a2c")
 
 

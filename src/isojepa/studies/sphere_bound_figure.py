@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isojepa.studies.results import COLORS, INK, QUIET, plain_axes
+from isojepa.report.colors import INK, QUIET
+from isojepa.studies.results import COLORS, plain_axes
 from isojepa.studies.sphere_bound_series import directions_needed, log_constant
 
 SMOOTHNESS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)

@@ -22,6 +22,7 @@ from isojepa import runs
 from isojepa.certificates import Certificate, certify
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
 from isojepa.files import write_json, write_text
+from isojepa.studies.results import markdown_table
 from isojepa.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)
@@ -148,12 +149,9 @@ def table(rows: list[dict[str, Any]]) -> str:
     }
     for section, title in titles.items():
         lines += ["", f"## {title}", ""]
-        lines += ["| run | seed | R2 | R2 by rotation | seconds | error | bound | holds |"]
-        lines += ["|---|---|---|---|---|---|---|---|"]
-        for row in rows:
-            if row["section"] != section:
-                continue
-            cells = [
+        header = ["run", "seed", "R2", "R2 by rotation", "seconds", "error", "bound", "holds"]
+        cells = [
+            [
                 row["label"],
                 row["config"]["seed"],
                 f"{row['r2']:.5f} {_span(row['r2_interval'], '.5f')}",
@@ -163,7 +161,10 @@ def table(rows: list[dict[str, Any]]) -> str:
                 f"{row['bound']:.2g} {_span(row['bound_interval'], '.2g')}",
                 "yes" if row["bound_holds"] else "no",
             ]
-            lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+            for row in rows
+            if row["section"] == section
+        ]
+        lines.append(markdown_table(header, cells))
     return "\n".join(lines) + "\n"
 
 

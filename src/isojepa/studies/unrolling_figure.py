@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from isojepa.studies.results import COLORS, INK, QUIET, plain_axes
+from isojepa.report.colors import INK, QUIET
+from isojepa.studies.results import COLORS, plain_axes
 
 Rows = Sequence[Mapping[str, Any]]
 
