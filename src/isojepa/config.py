@@ -30,11 +30,11 @@ class WorldConfig:
     rho: float | tuple[float, ...] = 0.95
     """Correlation parameter in (0, 1): one for all latents, or one each."""
     lag: float | None = None
-    """Time between the views of an ornstein-uhlenbeck pair."""
+    """Time between the views of an ornstein-uhlenbeck or langevin pair."""
     law: str | None = None
-    """Law of noisy-copies; `isojepa list laws`."""
+    """Law of langevin or noisy-copies; `isojepa list laws`."""
     shape: float | None = None
-    """Shape of the law: alpha of generalized-normal, degrees of freedom of student-t."""
+    """Shape of the law: alpha of generalized-normal, df of student-t, separation of bimodal."""
     mixing: str = "spiral"
     """How latents become observations; `isojepa list mixings`."""
     mixing_layers: int | None = None

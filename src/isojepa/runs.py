@@ -34,7 +34,8 @@ def build_world(config: WorldConfig) -> World:
     """
     law: Law | None = None
     if config.law is not None:
-        shape = {"generalized-normal": "alpha", "student-t": "df"}.get(config.law, "shape")
+        shapes = {"generalized-normal": "alpha", "student-t": "df", "bimodal": "separation"}
+        shape = shapes.get(config.law, "shape")
         law = build("law", config.law, LAWS, {shape: config.shape})
     elif config.shape is not None:
         raise ValueError(f"shape belongs to a law, and none was chosen, got shape {config.shape}")

@@ -1,11 +1,13 @@
 """Latent processes: where pairs (z, z') come from.
 
     OrnsteinUhlenbeck   z ~ N(0, I),  z' = r z + sqrt(1 - r^2) eta,  r = rho^lag       corr(z, z') = r
+    Langevin            z ~ law,  z' = z a time later, dz = (log p)'(z) dt + sqrt 2 dW    (in langevin.py)
     NoisyCopies         c ~ law,  z = rho c + sqrt(1 - rho^2) eta,  z' likewise        corr(z, z') = rho^2
 
 The first is the Gaussian world of Klindt, LeCun & Balestriero (2026), "When Does LeJEPA Learn a World
-Model?", Section 3.1. The second is what their released code trains on; it is exchangeable, so both views
-share one marginal, but with a non-Gaussian law that marginal is not the law itself.
+Model?", Section 3.1; the second that of their Theorem 2. The third is what their released code trains on; it
+is exchangeable, so both views share one marginal, but with a non-Gaussian law that marginal is not the law
+itself.
 """
 
 import math
@@ -16,6 +18,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from isojepa.worlds.arguments import check_count, check_dim, check_rho
+from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.laws import GeneralizedNormal, Law, Normal
 
 
@@ -61,8 +65,8 @@ class OrnsteinUhlenbeck:
     lag: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", _check_dim(self.dim))
-        object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
+        object.__setattr__(self, "dim", check_dim(self.dim))
+        object.__setattr__(self, "rho", check_rho(self.rho, self.dim))
         if not 0 < self.lag < math.inf:
             raise ValueError(f"lag must be positive and finite, got {self.lag}")
 
@@ -78,7 +82,7 @@ class OrnsteinUhlenbeck:
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
-        z = torch.randn(_check_count(n), self.dim, generator=generator)
+        z = torch.randn(check_count(n), self.dim, generator=generator)
         return z, self.step(z, generator)
 
     def step(self, z: Tensor, generator: torch.Generator) -> Tensor:
@@ -89,8 +93,8 @@ class OrnsteinUhlenbeck:
 
     def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
         """Draw n stationary paths: (steps, n, dim), neighbours `lag` apart."""
-        path = [torch.randn(_check_count(n), self.dim, generator=generator)]
-        for _ in range(_check_count(steps) - 1):
+        path = [torch.randn(check_count(n), self.dim, generator=generator)]
+        for _ in range(check_count(steps) - 1):
             path.append(self.step(path[-1], generator))
         return torch.stack(path)
 
@@ -110,8 +114,8 @@ class NoisyCopies:
     law: Law = field(default_factory=Normal)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", _check_dim(self.dim))
-        object.__setattr__(self, "rho", _check_rho(self.rho, self.dim))
+        object.__setattr__(self, "dim", check_dim(self.dim))
+        object.__setattr__(self, "rho", check_rho(self.rho, self.dim))
 
     @property
     def correlation(self) -> float | tuple[float, ...]:
@@ -125,7 +129,7 @@ class NoisyCopies:
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
-        shape = (_check_count(n), self.dim)
+        shape = (check_count(n), self.dim)
         exact = torch.tensor(self.rho, dtype=torch.float64)
         rho, noise = exact.float(), torch.sqrt(1 - exact**2).float()
         centre = self.law.sample(shape, generator)
@@ -133,31 +137,4 @@ class NoisyCopies:
         return z, rho * centre + noise * self.law.sample(shape, generator)
 
 
-PROCESSES = {"ornstein-uhlenbeck": OrnsteinUhlenbeck, "noisy-copies": NoisyCopies}
-
-
-def _check_dim(dim: int) -> int:
-    if int(dim) != dim or dim < 1:
-        raise ValueError(f"dim must be a positive integer, got {dim}")
-    return int(dim)
-
-
-def _check_count(n: int) -> int:
-    if int(n) != n or n < 1:
-        raise ValueError(f"the number of samples must be a positive integer, got {n}")
-    return int(n)
-
-
-def _check_rho(rho: float | Sequence[float], dim: int) -> float | tuple[float, ...]:
-    if hasattr(rho, "tolist"):  # an array or tensor
-        rho = rho.tolist()
-    if isinstance(rho, Sequence):
-        values = tuple(float(r) for r in rho)
-        if len(values) != dim:
-            raise ValueError(f"rho must have one value or {dim}, one per dimension, got {len(values)}")
-    else:
-        values = (float(rho),)
-    for value in values:
-        if not 0 < value < 1:
-            raise ValueError(f"rho must lie in (0, 1), got {value}")
-    return values if isinstance(rho, Sequence) else values[0]
+PROCESSES = {"ornstein-uhlenbeck": OrnsteinUhlenbeck, "langevin": Langevin, "noisy-copies": NoisyCopies}
