@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from isojepa.linear import errors, halves, held_out_r2, least_squares, procrustes, r2_of
+from isojepa.linear import Factor, errors, halves, held_out_r2, least_squares, procrustes, r2_of
 
 
 def problem(n=400, inputs=5, outputs=3, noise=0.5, seed=0):
@@ -137,3 +137,29 @@ def test_r2_from_errors_equals_scikit_learn():
 def test_too_few_samples_to_split_are_refused(n):
     with pytest.raises(ValueError, match=f"at least 4 samples are needed .*, got {n}"):
         held_out_r2(np.zeros((n, 2)), np.zeros((n, 2)))
+
+
+def test_a_fit_in_pieces_equals_the_fit_to_all_rows_even_when_it_is_badly_conditioned():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((900, 4)) + 1e3
+    x[:, 3] = x[:, 2] + 1e-7 * rng.standard_normal(900)  # products of rows would lose this direction
+    y = x @ rng.standard_normal((4, 2)) + 1e7 * (x[:, 3:] - x[:, 2:3]) * [1, -1]
+    factor = Factor(x[:10].mean(0), y[:10].mean(0))
+    for part in np.array_split(np.arange(900), 13):
+        factor.add(x[part], y[part])
+    forward, backward = factor.maps()
+    assert forward(x) == pytest.approx(least_squares(x, y)(x), abs=1e-5)
+    assert held_out_r2(x, y) == pytest.approx(1)
+    assert 1 - ((forward(x) - y) ** 2).sum() / ((y - y.mean(0)) ** 2).sum() == pytest.approx(1, abs=1e-9)
+    assert backward(y) == pytest.approx(least_squares(y, x)(y), abs=1e-5)
+    assert factor.products() == pytest.approx((x - x.mean(0)).T @ (y - y.mean(0)), rel=1e-6, abs=1e-6)
+    assert factor.n == 900
+
+
+def test_a_fit_in_pieces_ignores_what_does_not_vary_and_takes_few_rows():
+    rng = np.random.default_rng(1)
+    x = np.column_stack([rng.standard_normal(5), np.full(5, 0.7)])
+    factor = Factor(x[0], x[0, :1])
+    factor.add(x, 2 * x[:, :1] + 1)
+    assert factor.maps()[0](x) == pytest.approx(2 * x[:, :1] + 1)
+    assert np.isfinite(factor.maps()[1](x[:, :1])).all()

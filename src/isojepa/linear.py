@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import torch
 
 
 @dataclass(frozen=True)
@@ -35,22 +36,98 @@ def least_squares(x: np.ndarray, y: np.ndarray) -> LinearMap:
     Columns are scaled and the factorisation reveals rank, so a collapsed dimension is ignored and the fit
     does not depend on the units of x.
     """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     centre, offset = x.mean(0), y.mean(0)
-    centred = x - centre
-    scale = np.sqrt((centred**2).mean(0))
+    return LinearMap(_solve(x - centre, y - offset, len(x), centre), centre, offset)
+
+
+def _solve(x: np.ndarray, y: np.ndarray, n: int, centre: np.ndarray) -> np.ndarray:
+    """The matrix (in, out) of least squared error between centred x and y, or factors of n such rows."""
+    scale = np.sqrt((x**2).sum(0) / n)
     # a column whose spread is rounding noise against its size carries nothing
     scale = np.where(scale > 1e-12 * (np.abs(centre) + scale), scale, np.inf)
-    scaled_matrix, *_ = scipy.linalg.lstsq(
-        centred / scale, y - offset, cond=1e-12, lapack_driver="gelsy", check_finite=False
-    )
-    return LinearMap(scaled_matrix / scale[:, None], centre, offset)
+    scaled = x / scale
+    matrix = _solve_full_rank(scaled, y)
+    if matrix is None:
+        matrix, *_ = scipy.linalg.lstsq(scaled, y, cond=1e-12, lapack_driver="gelsy", check_finite=False)
+    return matrix / scale[:, None]
+
+
+def _solve_full_rank(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """The least-squares solution by a plain QR factorisation, which is fast; None if x is near-singular."""
+    if len(x) < x.shape[1]:
+        return None
+    q, r = torch.linalg.qr(torch.from_numpy(x))
+    condition, info = scipy.linalg.lapack.dtrcon(r.numpy())
+    if info or condition < 1e-10:
+        return None
+    target = q.T @ torch.from_numpy(np.ascontiguousarray(y))
+    return torch.linalg.solve_triangular(r, target, upper=True).numpy()
 
 
 def procrustes(x: np.ndarray, y: np.ndarray) -> LinearMap:
     """The orthogonal map, with translation, from x (n, dim) to y (n, dim) of least squared error."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     centre, offset = x.mean(0), y.mean(0)
-    u, _, vt = scipy.linalg.svd((x - centre).T @ (y - offset), check_finite=False)
-    return LinearMap(u @ vt, centre, offset)
+    return LinearMap(nearest_rotation((x - centre).T @ (y - offset)), centre, offset)
+
+
+def nearest_rotation(products: np.ndarray) -> np.ndarray:
+    """The orthogonal Q with the largest tr Q^T (x^T y), given x^T y (dim, dim): x Q is then closest to y."""
+    u, _, vt = torch.linalg.svd(torch.from_numpy(products))
+    return (u @ vt).numpy()
+
+
+class Factor:
+    """Least squares for rows that come in pieces: the triangular factor of all rows (1, x - c, y - d) so far.
+
+    It keeps as many numbers as the square of the columns and loses none of the precision of a fit to all
+    rows at once, as sums of products would: they square the condition.
+
+    Args:
+        centre, offset: c and d, points near the means of x (in,) and y (out,).
+    """
+
+    def __init__(self, centre: np.ndarray, offset: np.ndarray) -> None:
+        self.n = 0
+        self._near = np.concatenate((centre, offset))
+        self._in = len(centre)
+        self._r = np.zeros((0, 1 + len(self._near)))
+        self._waiting: list[np.ndarray] = []
+
+    def add(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Add rows x (n, in) and y (n, out)."""
+        columns = 1 + len(self._near)
+        new = np.empty((len(x), columns))
+        new[:, 0] = 1
+        np.subtract(x, self._near[: self._in], out=new[:, 1 : 1 + self._in])
+        np.subtract(y, self._near[self._in :], out=new[:, 1 + self._in :])
+        self._waiting.append(new)
+        self.n += len(x)
+        if sum(map(len, self._waiting)) >= 4 * columns:  # most of the work then goes into new rows
+            self._reduce()
+
+    def _reduce(self) -> None:
+        if self._waiting:
+            rows = np.concatenate((self._r, *self._waiting))
+            self._waiting.clear()
+            self._r = torch.linalg.qr(torch.from_numpy(rows), mode="r")[1].numpy()  # 4 times scipy's speed
+
+    def maps(self) -> tuple[LinearMap, LinearMap]:
+        """The affine maps of least squared error from x to y and from y to x."""
+        self._reduce()
+        means = self._near + self._r[0, 1:] / self._r[0, 0]
+        x, y = self._r[1:, 1 : 1 + self._in], self._r[1:, 1 + self._in :]
+        centre, offset = means[: self._in], means[self._in :]
+        return (
+            LinearMap(_solve(x, y, self.n, centre), centre, offset),
+            LinearMap(_solve(y, x, self.n, offset), offset, centre),
+        )
+
+    def products(self) -> np.ndarray:
+        """Sum of (x - mean)^T (y - mean) over all rows."""
+        self._reduce()
+        return np.asarray(self._r[1:, 1 : 1 + self._in].T @ self._r[1:, 1 + self._in :])
 
 
 def halves(n: int) -> tuple[slice, slice]:
@@ -80,7 +157,12 @@ def r2_of(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 def spread(h: np.ndarray) -> tuple[float, float]:
     """Smallest and mean variance over the principal directions of h (n, dim)."""
-    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(h, rowvar=False)))
+    return spread_of(np.atleast_2d(np.cov(h, rowvar=False)))
+
+
+def spread_of(covariance: np.ndarray) -> tuple[float, float]:
+    """Smallest and mean eigenvalue of a covariance (dim, dim)."""
+    values = np.linalg.eigvalsh(covariance)
     return float(values[0]), float(values.mean())
 
 

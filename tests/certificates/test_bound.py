@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isojepa.certificates import measure_bound, measure_recovery
+from isojepa.certificates.bound import published, sharper
 
 
 def pairs(rng, n, dim, rho):
@@ -131,3 +132,17 @@ def test_rho_outside_the_open_unit_interval_is_refused(rho):
 def test_too_few_pairs_are_refused():
     with pytest.raises(ValueError, match="at least 8 pairs, got 7"):
         measure_bound(np.ones((7, 2)), np.ones((7, 2)), 0.5)
+
+
+def test_the_sharper_bound_is_attained_and_never_above_the_published_one():
+    # h = sqrt(1 - w) z + sqrt(w) He_2(z) / sqrt 2 is white, so epsilon = 0 and D = w; the best rotation is
+    # the identity, and the error is (1 - sqrt(1 - w))^2 + w
+    for w in (0.05, 0.4, 0.9):
+        assert sharper(0.0, w) == pytest.approx(w + (1 - np.sqrt(1 - w)) ** 2)
+        assert sharper(0.0, w) < published(0.0, w)
+    assert sharper(0.7, 0.7) == published(0.7, 0.7)
+    rng = np.random.default_rng(8)
+    z, z_next = pairs(rng, 20_000, 2, 0.8)
+    bound = measure_bound(1.1 * z, 1.1 * z_next, 0.8)
+    assert bound.sharper.estimate < bound.bound.estimate
+    assert measure_recovery(1.1 * z, z).procrustes_error.low <= bound.sharper.high

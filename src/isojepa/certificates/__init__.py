@@ -1,25 +1,54 @@
 """Certificates: what was learned. The function is `certify`."""
 
+from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import Bound, measure_bound
-from isojepa.certificates.certificate import Certificate, Line, certify, format_value
+from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.certifying import certify
+from isojepa.certificates.eigenfunctions import (
+    Mode,
+    Prediction,
+    breaking_ratio,
+    order_modes,
+    predict_embedding,
+    predict_process,
+    predict_r2,
+    predict_r2_of_sample,
+)
 from isojepa.certificates.embeddings import Embeddings, read_array, read_named
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
+from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.recovery import Recovery, measure_recovery
+from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+from isojepa.certificates.words import Line, format_value
 
 __all__ = [
+    "Assumption",
     "Bound",
     "Certificate",
     "Embeddings",
     "Examination",
     "Interval",
+    "LagSpectrum",
     "Line",
+    "Mode",
+    "Prediction",
     "Recovery",
+    "Spectrum",
+    "breaking_ratio",
     "certify",
+    "check_assumptions",
     "examine",
     "format_value",
     "measure_bound",
+    "measure_lags",
     "measure_recovery",
+    "measure_spectrum",
+    "order_modes",
+    "predict_embedding",
+    "predict_process",
+    "predict_r2",
+    "predict_r2_of_sample",
     "read_array",
     "read_named",
 ]

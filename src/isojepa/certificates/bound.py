@@ -11,22 +11,31 @@ Estimation. delta is a mean over pairs, with both views used for the trace; the 
 zero by chance, so it is kept beside its clipped value. The plain epsilon of a sample is far too large in
 high dimension (about 10 for a perfect encoder at dimension 1024 with 10,000 samples). The debiased one
 splits the samples into K blocks with covariances S_a and takes the mean of <S_a - I, S_b - I> over a != b,
-which is unbiased for epsilon^2; it too may fall below zero by chance. Its interval is a jackknife over the
+which is unbiased for epsilon^2; it too may fall below zero by chance. Intervals are jackknives over the
 blocks.
 
-The bound grows with epsilon and with D, so its interval runs from its value at both lower ends to its
-value at both upper ends, each end at half the error probability (Bonferroni).
+The published second term can be made up to four times smaller: with s = epsilon + D <= 1, all of s may sit in
+one singular value of the linear part, which is then sqrt(1 - s), so
 
-The pairs must be independent of each other: of a recorded trajectory, take pairs far enough apart.
+    error <= D + (1 - sqrt(1 - s))^2,
+
+and some maps attain it (`isojepa theory --only sharper-bound`). It is `sharper`, beside the published one.
+
+Both bounds grow with epsilon and with D, so an interval runs from the value at both lower ends
+to that at both upper ends, each end at half the error probability (Bonferroni).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from isojepa.certificates.intervals import Interval, from_blocks, from_samples
+from isojepa.certificates.embeddings import Embeddings, check_rho
+from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.certificates.views import Views, read_views
 
-_BLOCKS = 20
+LEAST = 8  # pairs
+_SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,7 @@ class Bound:
     d_clipped: float
     bound: Interval
     per_dimension: Interval
+    sharper: Interval
     refuted: bool
 
 
@@ -61,23 +71,25 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
     Raises:
         ValueError: rho outside (0, 1), or fewer than 8 pairs.
     """
-    if not 0 < rho < 1:
-        raise ValueError(f"rho must lie in (0, 1), got {rho}")
-    n, dim = h.shape
-    if n < 8:
-        raise ValueError(f"the bound needs at least 8 pairs, got {n}")
-    joint = 0.5 + confidence / 2  # two quantities, each with half the error probability
+    rho = check_rho(rho)
+    if len(h) < LEAST:
+        raise ValueError(f"the bound needs at least {LEAST} pairs, got {len(h)}")
+    return bound_of(read_views(Embeddings(h, h_next)), rho, confidence)
 
-    delta_values = _delta_values(h, h_next, rho)
-    delta = from_samples(delta_values, confidence)
-    delta_wide = from_samples(delta_values, joint)
-    plain, squared, squared_wide = _epsilon(h, h_next, confidence, joint)
+
+def bound_of(views: Views, rho: float, confidence: float) -> Bound:
+    """Theorem 3's bound from the sums over both views."""
+    joint = 0.5 + confidence / 2  # two quantities, each with half the error probability
+    delta, delta_wide, delta_sure = _delta(views, rho, confidence, joint, _SURE)
+    plain, squared, squared_wide = _epsilon(views, confidence, joint)
+    dim = len(views.blocks[0].h)
     gain = 1 / (2 * rho * (1 - rho))
-    bound = Interval(
-        _bound(_root(squared.estimate), max(delta.estimate, 0.0) * gain),
-        _bound(_root(squared_wide.low), max(delta_wide.low, 0.0) * gain),
-        _bound(_root(squared_wide.high), max(delta_wide.high, 0.0) * gain),
+    ends = (
+        (_root(squared.estimate), max(delta.estimate, 0.0) * gain),
+        (_root(squared_wide.low), max(delta_wide.low, 0.0) * gain),
+        (_root(squared_wide.high), max(delta_wide.high, 0.0) * gain),
     )
+    bound = Interval(*(published(epsilon, d) for epsilon, d in ends))
     return Bound(
         rho=rho,
         epsilon_plain=plain,
@@ -89,51 +101,49 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
         d_clipped=max(delta.estimate, 0.0) * gain,
         bound=bound,
         per_dimension=bound.scaled(1 / dim),
-        refuted=delta_wide.high < 0,
+        sharper=Interval(*(sharper(epsilon, d) for epsilon, d in ends)),
+        refuted=delta_sure.high < 0,
     )
 
 
-def _bound(epsilon: float, d: float) -> float:
+def published(epsilon: float, d: float) -> float:
+    """D + (epsilon + D)^2."""
     return d + (epsilon + d) ** 2
+
+
+def sharper(epsilon: float, d: float) -> float:
+    """D + (1 - sqrt(1 - epsilon - D))^2; the published one where epsilon + D is above 1."""
+    s = epsilon + d
+    return d + (1 - math.sqrt(1 - s)) ** 2 if s <= 1 else published(epsilon, d)
 
 
 def _root(squared: float) -> float:
     return float(np.sqrt(max(squared, 0.0)))
 
 
-def _delta_values(h: np.ndarray, h_next: np.ndarray, rho: float) -> np.ndarray:
-    """(n,) values whose mean is delta, unbiased.
+def _delta(views: Views, rho: float, *confidences: float) -> list[Interval]:
+    """delta, unbiased, at each confidence.
 
-    |h' - h|^2 - (1 - rho) (|h|^2 + |h'|^2) with both views centred; the factor n / (n - 1) returns the
-    degree of freedom that centring took.
+    The mean of |h' - h|^2 - (1 - rho) (|h|^2 + |h'|^2) with both views centred; the factor n / (n - 1)
+    returns the degree of freedom that centring took.
     """
-    n = len(h)
-    a, b = h - h.mean(0), h_next - h_next.mean(0)
-    loss = ((h_next - h) ** 2).sum(1)
-    trace = ((a**2).sum(1) + (b**2).sum(1)) / 2 * n / (n - 1)
-    return loss - 2 * (1 - rho) * trace
+    sizes = np.array([block.n for block in views.blocks])
+    n = sizes.sum()
+    losses = np.array([block.loss for block in views.blocks])
+    sums = losses - (1 - rho) * views.spreads() * n / (n - 1)
+    left_out = (sums.sum() - sums) / (n - sizes)
+    return [from_blocks(sums.sum() / n, left_out, confidence) for confidence in confidences]
 
 
-def _epsilon(
-    h: np.ndarray, h_next: np.ndarray, confidence: float, joint: float
-) -> tuple[float, Interval, Interval]:
+def _epsilon(views: Views, confidence: float, joint: float) -> tuple[float, Interval, Interval]:
     """Plain epsilon of all samples, and debiased epsilon^2 at two confidences."""
-    n, dim = h.shape
-    identity = np.eye(dim)
-    plain = float(np.linalg.norm(_covariance(h, h_next) - identity))
-    count = min(_BLOCKS if dim <= 1024 else _BLOCKS // 2, n // 2)
-    off = np.stack(
-        [_covariance(h[block], h_next[block]) - identity for block in np.array_split(np.arange(n), count)]
-    ).reshape(count, -1)
+    blocks = [block for block in views.blocks if block.n > 1]
+    identity = np.eye(len(blocks[0].h))
+    plain = float(np.linalg.norm(views.covariance() - identity))
+    off = np.stack([views.covariance(block) - identity for block in blocks]).reshape(len(blocks), -1)
     products = off @ off.T
     pairs = products - np.diag(np.diag(products))
-    total = pairs.sum()
+    total, count = pairs.sum(), len(blocks)
     estimate = total / (count * (count - 1))
     left_out = (total - 2 * pairs.sum(1)) / ((count - 1) * (count - 2))
     return plain, from_blocks(estimate, left_out, confidence), from_blocks(estimate, left_out, joint)
-
-
-def _covariance(h: np.ndarray, h_next: np.ndarray) -> np.ndarray:
-    """Mean of the two views' covariances, each with divisor n - 1."""
-    views = (view - view.mean(0) for view in (h, h_next))
-    return sum(view.T @ view for view in views) / (2 * (len(h) - 1))

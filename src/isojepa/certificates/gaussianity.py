@@ -183,7 +183,7 @@ def examine(
         >>> examine(h, slices=8, draws=19).verdict[:16]
         'Not N(0, I): 23 '
     """
-    checked = Embeddings(h).h
+    checked = Embeddings(h).whole()
     n, dim = checked.shape
     _check(checked, samples, worst, standardize)
     warn_if_swapped(torch.empty(checked.shape, device="meta"))

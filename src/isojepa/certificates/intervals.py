@@ -1,5 +1,6 @@
 """Estimates with confidence intervals.
 
+    around         an estimate with its standard error
     from_samples   a mean of independent values: estimate +- z * standard error
     from_blocks    any statistic recomputed with one block of samples left out (the delete-a-block jackknife)
 
@@ -11,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
+from scipy.special import ndtri, stdtrit
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ class Interval:
         return Interval(self.estimate * factor, self.low * factor, self.high * factor)
 
 
+def reach_of(confidence: float) -> float:
+    """Standard errors on each side of a normal estimate."""
+    return float(ndtri(0.5 + confidence / 2))
+
+
+def around(estimate: float, error: float, confidence: float) -> Interval:
+    """Interval of a normal estimate with a standard error."""
+    reach = reach_of(confidence) * error
+    return Interval(estimate, estimate - reach, estimate + reach)
+
+
 def from_samples(values: np.ndarray, confidence: float, estimate: float | None = None) -> Interval:
     """Interval of a mean.
 
@@ -40,13 +52,12 @@ def from_samples(values: np.ndarray, confidence: float, estimate: float | None =
     """
     middle = float(values.mean()) if estimate is None else float(estimate)
     error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    reach = float(scipy.stats.norm.ppf(0.5 + confidence / 2)) * error
-    return Interval(middle, middle - reach, middle + reach)
+    return around(middle, error, confidence)
 
 
 def from_blocks(estimate: float, left_out: np.ndarray, confidence: float) -> Interval:
     """Interval from the statistic recomputed without each of K equal blocks (Student's t, K - 1)."""
     blocks = len(left_out)
     error = np.sqrt((blocks - 1) / blocks * ((left_out - left_out.mean()) ** 2).sum())
-    reach = float(scipy.stats.t.ppf(0.5 + confidence / 2, blocks - 1) * error)
+    reach = float(stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
     return Interval(float(estimate), float(estimate) - reach, float(estimate) + reach)

@@ -11,16 +11,15 @@ import tyro
 from rich.table import Table
 
 from isojepa import runs
-from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.certificates import Certificate, certify
+from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
 from isojepa.config import Config
 from isojepa.encoders import ENCODERS
-from isojepa.encoders.modes import embed
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
-from isojepa.seeds import generator
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 from isojepa.worlds import LAWS, MIXINGS, PROCESSES
@@ -46,7 +45,7 @@ class Demo:
         out.print(f"Training {_summary(config)} ...")
         run = runs.train(config, record=self.out)
         code = _tell_run(run)
-        _print_certificate(_write_report(self.out, self.out / "report.html"))
+        print_certificate(_write_report(self.out, self.out / "report.html"))
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 
@@ -115,70 +114,6 @@ class Train:
         if self.wandb:
             loggers.append(WeightsAndBiases(self.wandb, path, self.settings.to_dict()))
         return loggers
-
-
-@dataclass
-class Certify:
-    """Say whether a representation is a world model: a rotation of the true latents.
-
-    SOURCE is a record, or a file of embeddings: npy (samples, dim); or npz or safetensors with arrays h,
-    h_next and z. Latents allow the comparison with the truth; second views and rho allow Theorem 3's bound,
-    which needs no latents.
-
-    isojepa certify runs/demo
-
-    isojepa certify embeddings.npz --rho 0.95
-
-    isojepa certify h.npy --next h_next.npy --rho 0.95 --json
-
-    isojepa certify h.npy --latents z.npy
-    """
-
-    source: tyro.conf.Positional[Path]
-    """Record folder, or npy, npz or safetensors file."""
-    next: Path | None = None
-    """File with embeddings of the second view of each pair."""
-    latents: Path | None = None
-    """File with the true latents."""
-    rho: float | None = None
-    """Correlation of the latents across a pair."""
-    samples: int | None = None
-    """Fresh pairs to draw, for a record; by default 100,000, fewer above 32 latents."""
-    seed: int = 1
-    """Draws them."""
-    confidence: float = 0.95
-    """Of the intervals."""
-    json: bool = False
-    """Print the certificate as JSON."""
-
-    def run(self) -> int:
-        certificate = self._of_record() if self.source.is_dir() else self._of_files()
-        if self.json:
-            print_json(certificate.to_dict())
-        else:
-            _print_certificate(certificate)
-        return 0
-
-    def _of_record(self) -> Certificate:
-        if self.next or self.latents or self.rho is not None:
-            raise ValueError("a record brings its own next, latents and rho")
-        encoder, world, _ = runs.load(self.source)
-        return certify(encoder, world, samples=self.samples, seed=self.seed, confidence=self.confidence)
-
-    def _of_files(self) -> Certificate:
-        if self.samples is not None:
-            raise ValueError("samples are drawn for a record; a file has those it has")
-        arrays = read_named(self.source)
-        for name, path in (("h_next", self.next), ("z", self.latents)):
-            if path is not None:
-                arrays[name] = read_array(path)
-        return certify(
-            arrays["h"],
-            next=arrays.get("h_next"),
-            latents=arrays.get("z"),
-            rho=self.rho,
-            confidence=self.confidence,
-        )
 
 
 @dataclass
@@ -256,15 +191,11 @@ def _tell_run(run: Run) -> int:
 def _write_report(record_path: Path, page: Path) -> Certificate:
     """Certify a record, write its page and picture, and return the certificate."""
     from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
+    from isojepa.report.points import points_in_world
 
     encoder, world, record = runs.load(record_path)
     certificate = certify(encoder, world)
-    pairs = world.sample(3000, generator(1, "report"))
-    points = {
-        "latents": pairs.z.numpy(),
-        "observations": pairs.x.numpy(),
-        "embeddings": embed(encoder, pairs.x).numpy(),
-    }
+    points = points_in_world(encoder, world)
     result = record.result or {}
     title = f"{record.config['objective']['name']} on the {record.config['world']['mixing']} world"
     write_page(
@@ -280,24 +211,6 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
     )
     write_picture(page.with_name("picture.png"), title=title, **points)
     return certificate
-
-
-def _print_certificate(certificate: Certificate) -> None:
-    out.print()
-    out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
-    percent = f"{100 * certificate.confidence:g} %"
-    table = Table(box=None, header_style="dim")
-    table.add_column("", no_wrap=True)
-    table.add_column(f"value [{percent} interval]", no_wrap=True)
-    table.add_column("")
-    for line in certificate.lines():
-        table.add_row(line.name, format_value(line), line.sentence)
-    out.print(table)
-    if certificate.bound_missing:
-        out.print(f"No bound: {certificate.bound_missing}.")
-
-
-_GOOD = ("rotation", "bounded")
 
 
 def _first_line(thing: Callable[..., Any]) -> str:

@@ -12,8 +12,10 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from isojepa.cli.commands import Certify, Demo, List, Report, Train
+from isojepa.cli.certify import Certify
+from isojepa.cli.commands import Demo, List, Report, Train
 from isojepa.cli.gaussianity import Gaussianity
+from isojepa.cli.theory import Theory
 from isojepa.config import Config, read_config
 from isojepa.training.loop import RunWarning
 from isojepa.version import __version__
@@ -21,8 +23,8 @@ from isojepa.version import __version__
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
 
 Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
-judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are Gaussian, and `isojepa list`
-names the worlds, objectives and encoders."""
+judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are Gaussian, `isojepa theory`
+checks the theorems behind it all, and `isojepa list` names the worlds, objectives and encoders."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,6 +60,7 @@ def _parse(arguments: list[str]) -> Any:
         Annotated[Train, tyro.conf.subcommand("train", default=Train(settings=start))],
         Annotated[Certify, tyro.conf.subcommand("certify")],
         Annotated[Gaussianity, tyro.conf.subcommand("gaussianity")],
+        Annotated[Theory, tyro.conf.subcommand("theory")],
         Annotated[Report, tyro.conf.subcommand("report")],
         Annotated[List, tyro.conf.subcommand("list")],
     ]

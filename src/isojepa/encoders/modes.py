@@ -29,4 +29,4 @@ def embed(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk: int = 4096) -> 
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     with evaluating(encoder), torch.no_grad():
-        return torch.cat([encoder(part.to(device)).cpu() for part in x.split(chunk)])
+        return torch.cat([torch.as_tensor(encoder(part.to(device))).cpu() for part in x.split(chunk)])

@@ -169,9 +169,14 @@ def _index(x: Tensor, n: int) -> Tensor:
     return torch.arange(1, n + 1, device=x.device, dtype=x.dtype).unsqueeze(-1)
 
 
+def normal_scores(n: int) -> np.ndarray:
+    """Where the n values of an ordered normal sample lie on average, nearly (Blom 1958)."""
+    return np.asarray(ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25)))
+
+
 @lru_cache(maxsize=64)
 def _shapiro_francia(n: int) -> np.ndarray:
-    m = ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    m = normal_scores(n)
     return m / np.linalg.norm(m)
 
 

@@ -1,0 +1,125 @@
+"""Check what the theorems assume of a world: every line at once."""
+
+from typing import Any
+
+from isojepa.certificates.assumptions import (
+    completeness,
+    dependence,
+    dimension,
+    noise,
+    rates,
+    shape,
+    stationarity,
+)
+from isojepa.certificates.assumptions.line import Assumption, unmeasured
+from isojepa.certificates.assumptions.sample import LEAST, Sample, draw_sample
+
+_TWO_VIEWS = "It needs both views of each pair, got one."
+_GIVE_BOTH = "Give z_next as well."
+
+
+def check_assumptions(
+    z: Any,
+    z_next: Any = None,
+    *,
+    of: str = "latents",
+    observations: Any = None,
+    samples: int = 2000,
+    draws: int = 199,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> tuple[Assumption, ...]:
+    """Check latents, or embeddings where there are none, against what the theorems assume.
+
+    A rotation of Gaussian latents with one rate has all of these properties too, so the embeddings of a
+    recovered world pass. To pass is no proof of it: embeddings can be made Gaussian and independent by force.
+
+    The samples are taken as independent of each other. Neighbours on one trajectory are not: take pairs far
+    enough apart.
+
+    Args:
+        z: (n, dim) latents or embeddings of the first view, array or tensor.
+        z_next: (n, dim) of the second view; without it, the lines that need pairs are unclear.
+        of: "latents" or "embeddings".
+        observations: (n, ...) what the latents or embeddings belong to, for the line on missing latents.
+        samples: rows for the tests, chosen at random. Rates and covariances use more.
+        draws: permutations behind each p-value; the smallest is 1 / (draws + 1).
+        seed: draws rows, directions and permutations.
+        confidence: of the intervals; tests have level 1 - confidence.
+
+    Returns:
+        Lines in the order stationarity, Gaussianity, independence, additive noise, isotropy, dimension, and
+        completeness where observations are given.
+
+    Raises:
+        ValueError: the arrays do not match or are not finite, or an option is out of its range.
+
+    Example:
+        >>> from isojepa.seeds import generator
+        >>> from isojepa.worlds import OrnsteinUhlenbeck
+        >>> z, z_next = OrnsteinUhlenbeck(dim=2, rho=[0.9, 0.5]).sample(4000, generator(0, "data"))
+        >>> [line.name for line in check_assumptions(z, z_next) if line.verdict == "fails"]
+        ['isotropy']
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    if samples < LEAST:
+        raise ValueError(f"samples must be at least {LEAST}, got {samples}")
+    if draws < 1 or 2 / (draws + 1) > 1 - confidence + 1e-12:
+        least = 2 / (1 - confidence) - 1
+        raise ValueError(f"draws must be at least {least:.0f} for confidence {confidence:g}, got {draws}")
+    sample = draw_sample(z, z_next, observations, of, seed)
+    lines = _lines(sample, int(samples), int(draws), confidence)
+    if sample.observations is not None:
+        lines.append(completeness.check_completeness(sample, sample.observations, int(samples), confidence))
+    return tuple(lines)
+
+
+def _lines(sample: Sample, rows: int, draws: int, confidence: float) -> list[Assumption]:
+    reason = _reason(sample)
+    if reason:
+        constant = len(sample) >= LEAST
+        advice = "Check the data." if constant else "Take more samples."
+        lines = [_missing(sample, name, reason, advice) for name in _MEASURES]
+        return [*lines[:-1], dimension.degenerate(sample)] if constant else lines
+    paired = sample.z_next is not None
+    found = shape.search_directions(sample, rows)
+    speeds = rates.measure_rates(sample) if paired else None
+    return [
+        stationarity.check_stationarity(sample, rows, draws, confidence)
+        if paired
+        else _missing(sample, "stationarity", _TWO_VIEWS, _GIVE_BOTH),
+        shape.check_gaussianity(sample, found, rows, confidence),
+        dependence.check_independence(sample, rows, draws, confidence),
+        noise.check_noise(sample, rows, draws, confidence)
+        if paired
+        else _missing(sample, "additive noise", _TWO_VIEWS, _GIVE_BOTH),
+        rates.check_isotropy(sample, speeds, confidence)
+        if speeds is not None
+        else _missing(sample, "isotropy", _TWO_VIEWS, _GIVE_BOTH),
+        dimension.check_dimension(sample, speeds, found, rows, confidence),
+    ]
+
+
+_MEASURES = {
+    "stationarity": stationarity,
+    "Gaussianity": shape,
+    "independence": dependence,
+    "additive noise": noise,
+    "isotropy": rates,
+    "dimension": dimension,
+}
+
+
+def _reason(sample: Sample) -> str:
+    """Why nothing can be tested, or nothing."""
+    if len(sample) < LEAST:
+        return f"At least {LEAST} samples are needed, got {len(sample)}."
+    if sample.dim == 0:
+        return "Every dimension is constant."
+    return ""
+
+
+def _missing(sample: Sample, name: str, reason: str, advice: str) -> Assumption:
+    module = _MEASURES[name]
+    return unmeasured(name, sample.of, module.MEASURE, module.THRESHOLD, reason, advice)

@@ -1,0 +1,319 @@
+"""certify: from an encoder in a world, embeddings or trajectories to a certificate."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from isojepa.certificates.assumptions import Assumption, check_assumptions
+from isojepa.certificates.bound import LEAST, bound_of
+from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.eigenfunctions import Prediction, predict_process
+from isojepa.certificates.embeddings import Embeddings, check_rho
+from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.recovery import RecoveryReading
+from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+from isojepa.certificates.views import Views, block_edges
+from isojepa.encoders.modes import embed
+from isojepa.linear import spread_of
+from isojepa.seeds import generator
+from isojepa.worlds import (
+    Langevin,
+    OrnsteinUhlenbeck,
+    Recorded,
+    RecordedWorld,
+    SpectrumWarning,
+    World,
+)
+
+_CHECKED = 4_000  # rows that the assumptions are checked on
+_ORDERED = 64  # latents of a world whose eigenfunctions are put in order
+_REGRESSED = 40_000  # rows that the spectrum is fitted to
+_DECAYS = 4.0  # times the latents forget along a trajectory drawn from a world
+_DRAWN = 100_000, 10_000_000  # embeddings and numbers of all trajectories at most
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What certify was given, in one form."""
+
+    embeddings: Embeddings
+    rho: float | None
+    missing: str | None  # why there can be no bound
+    trajectories: np.ndarray | None = None
+    encoder: Callable[[Tensor], Tensor] | None = None
+    world: World | None = None
+
+
+def certify(
+    source: nn.Module | Callable[[Tensor], Tensor] | Tensor | np.ndarray,
+    world: World | None = None,
+    *,
+    next: Tensor | np.ndarray | None = None,
+    latents: Tensor | np.ndarray | None = None,
+    latents_next: Tensor | np.ndarray | None = None,
+    rho: float | None = None,
+    trajectory: bool = False,
+    drop: bool = False,
+    checks: bool = True,
+    samples: int | None = None,
+    seed: int = 1,
+    confidence: float = 0.95,
+) -> Certificate:
+    """Certify an encoder in a world, embeddings that are already there, or embeddings along trajectories.
+
+    Rows may depend on their neighbours, as along a recorded path: intervals compare 20 blocks of successive
+    rows, and are right as long as a block is long against the memory of the path.
+
+    Args:
+        source: an encoder, with `world`; or (n, m) embeddings; or trajectories of them, (steps, paths, m).
+            Arrays may be memory maps or HDF5 datasets: they are read once, in pieces.
+        world: where pairs are sampled from for an encoder.
+        next: (n, m) embeddings of the second view of each pair: without them there is no bound. Trajectories
+            bring their own: the next step.
+        latents: true latents, shaped like the embeddings: without them there is no recovery.
+        latents_next: true latents of the second views; the assumptions are checked on both.
+        rho: correlation of the latents across a pair: without it there is no bound.
+        trajectory: the rows of (n, m) embeddings are the successive steps of one path.
+        drop: leave out rows with NaN or Inf instead of refusing them.
+        checks: also measure spectrum and assumptions, which takes a few seconds.
+        samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
+        seed: draws them, and the permutations of the checks.
+        confidence: of the intervals.
+
+    Raises:
+        ValueError: the embeddings are not finite, too few, or do not match each other.
+
+    Example:
+        >>> import torch
+        >>> z = torch.randn(1000, 2, generator=generator(0, "data"))
+        >>> certify(z @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]), latents=z, checks=False).grade
+        'rotation'
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    if world is not None:
+        if any(given is not None for given in (next, latents, latents_next, rho)) or trajectory:
+            raise ValueError("an encoder with a world brings its own next, latents and rho")
+        if not callable(source):
+            raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
+        case = _in_world(source, world, samples, seed, drop, checks)
+    else:
+        if callable(source):
+            raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
+        case = _of_arrays(source, next, latents, latents_next, rho, trajectory, drop)
+    return _certificate(case, checks, seed, confidence)
+
+
+def default_samples(dim: int) -> int:
+    """Pairs to draw for a certificate: many in few dimensions, where they cost nothing."""
+    return max(20_000, min(100_000, 3_200_000 // dim))
+
+
+def _in_world(
+    encoder: Callable[[Tensor], Tensor],
+    world: World,
+    samples: int | None,
+    seed: int,
+    drop: bool,
+    checks: bool,
+) -> _Case:
+    count = default_samples(world.dim) if samples is None else samples
+    pairs = _in_order(world).sample(count, generator(seed, "certify"))
+    embeddings = Embeddings(
+        embed(encoder, pairs.x), embed(encoder, pairs.x_next), pairs.z, pairs.z_next, drop
+    )
+    rho, missing = _usable_rho(world)
+    trajectories = None
+    draw = getattr(getattr(world, "process", None), "trajectory", None)
+    if checks and draw is not None and hasattr(world, "mixing"):
+        steps, count = _lengths(world.correlation, world.dim)
+        path = draw(count, steps, generator(seed, "trajectories"))
+        flat = embed(encoder, world.mixing(path.flatten(0, 1)))
+        trajectories = flat.unflatten(0, path.shape[:2]).double().numpy()
+    return _Case(embeddings, rho, missing, trajectories, encoder, world)
+
+
+def _in_order(world: World) -> World:
+    """A world of recorded paths gives its pairs path after path: a block of rows is a piece of time."""
+    process = getattr(world, "process", None)
+    if not isinstance(process, Recorded):
+        return world
+    return process.in_order().world(None if isinstance(world, RecordedWorld) else world.mixing)
+
+
+def _lengths(correlation: float | tuple[float, ...], dim: int) -> tuple[int, int]:
+    """Steps and number of trajectories: long enough to see the decay, as many as memory allows."""
+    slowest = max(correlation) if isinstance(correlation, tuple) else correlation
+    steps = int(np.clip(_DECAYS / -math.log(slowest), 16, 256))
+    return steps, max(100, min(_DRAWN[0], _DRAWN[1] // dim) // steps)
+
+
+def _of_arrays(
+    source: Any,
+    second: Any,
+    latents: Any,
+    latents_next: Any,
+    rho: float | None,
+    trajectory: bool,
+    drop: bool,
+) -> _Case:
+    rho = None if rho is None else check_rho(rho)
+    missing = None if rho is not None else "the correlation rho of the pairs is not known"
+    shape = tuple(getattr(source, "shape", np.shape(source)))
+    if trajectory and len(shape) == 2:
+        source, latents = (
+            None if array is None else _as_array(array)[:, None] for array in (source, latents)
+        )
+        shape = (shape[0], 1, shape[1])
+    elif trajectory and len(shape) != 3:
+        raise ValueError(f"a trajectory must be (steps, dim) or (steps, paths, dim), got shape {shape}")
+    if len(shape) != 3:
+        if second is None and missing is None:
+            missing = "it needs embeddings of both views of each pair"
+        return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing)
+    if second is not None or latents_next is not None:
+        raise ValueError("trajectories bring their own second views, the next steps: leave next out")
+    if shape[0] < 2:
+        raise ValueError(f"trajectories must have at least 2 steps, got shape {shape}")
+    h = _as_array(source)
+    z = None if latents is None else _as_array(latents)
+    if z is not None and z.shape[:2] != h.shape[:2]:
+        raise ValueError(
+            f"latents must have the steps and paths of the embeddings, {h.shape[:2]}, got {z.shape}"
+        )
+    first, following = _pairs(h)
+    z_first, z_following = (None, None) if z is None else _pairs(z)
+    return _Case(Embeddings(first, following, z_first, z_following, drop), rho, missing, trajectories=h)
+
+
+def _as_array(value: Any) -> np.ndarray:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+
+
+def _pairs(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each step with the next, path after path, so that a block of rows is a piece of time."""
+    by_path = h.swapaxes(0, 1)
+    return by_path[:, :-1].reshape(-1, h.shape[2]), by_path[:, 1:].reshape(-1, h.shape[2])
+
+
+def _usable_rho(world: World) -> tuple[float | None, str | None]:
+    correlation = getattr(world, "correlation", None)
+    if correlation is None:
+        return None, "this world does not say how its pairs correlate"
+    if not getattr(world, "gaussian", False):
+        return None, "Theorem 3 asks for Gaussian latents and this world's are not"
+    if isinstance(correlation, tuple) and len(set(correlation)) > 1:
+        return None, "Theorem 3 asks for one correlation for all latents and this world's differ"
+    return (correlation[0] if isinstance(correlation, tuple) else correlation), None
+
+
+def _certificate(case: _Case, checks: bool, seed: int, confidence: float) -> Certificate:
+    """Everything that one pass over the embeddings shows, and the checks."""
+    embeddings, rho, missing = case.embeddings, case.rho, case.missing
+    dim, latent_dim = embeddings.dim, embeddings.latent_dim
+    edges = block_edges(len(embeddings), dim)
+    views = Views(edges, dim)
+    reading = RecoveryReading(embeddings, edges) if latent_dim is not None else None
+    for chunk in embeddings.chunks(edges):
+        views.add(chunk)
+        if reading is not None:
+            reading.add(chunk)
+    if views.n < 2:
+        raise ValueError(f"at least 2 samples without NaN or Inf are needed, got {views.n}")
+    if missing is None and views.n < LEAST:
+        missing = f"it needs at least {LEAST} pairs, got {views.n}"
+    if missing is None and latent_dim not in (None, dim):
+        missing = f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}"
+    smallest, mean = spread_of(views.covariance())
+    spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
+    return Certificate(
+        samples=views.n,
+        dim=dim,
+        confidence=confidence,
+        smallest_variance=smallest,
+        mean_variance=mean,
+        recovery=reading.result(confidence) if reading is not None else None,
+        bound=bound_of(views, rho, confidence) if missing is None and rho is not None else None,
+        bound_missing=missing,
+        dropped=embeddings.dropped,
+        correlation=views.correlation(confidence),
+        spectrum=spectrum,
+        lags=lags,
+        spectrum_missing=spectrum_missing,
+        prediction=_prediction(case) if checks else None,
+        assumptions=_assumptions(case, seed, confidence) if checks else (),
+    )
+
+
+def _spectra(
+    case: _Case, seed: int, confidence: float
+) -> tuple[Spectrum | None, LagSpectrum | None, str | None]:
+    """The spectrum with latents and without, and why there is none."""
+    spectrum = lags = missing = None
+    if case.trajectories is not None:
+        rate = None if case.rho is None else -math.log(case.rho)
+        try:
+            lags = measure_lags(case.trajectories, rate=rate, confidence=confidence, seed=seed)
+        except ValueError as error:
+            missing = str(error)
+    try:
+        if case.encoder is not None and case.world is not None:
+            if not getattr(case.world, "gaussian", False) or not hasattr(case.world, "mixing"):
+                raise ValueError("degrees belong to Gaussian latents, which this world does not promise")
+            spectrum = measure_spectrum(case.encoder, case.world, seed=seed, confidence=confidence)
+        elif case.embeddings.latent_dim is not None:
+            spectrum = _regressed(case.embeddings, seed, confidence)
+        elif lags is None:
+            missing = missing or "it needs latents, or embeddings along trajectories"
+    except ValueError as error:
+        missing = str(error)
+    return spectrum, lags, missing
+
+
+def _prediction(case: _Case) -> Prediction | None:
+    """What theory says of a world that Theorem 1 does not speak of."""
+    process = getattr(case.world, "process", None)
+    if case.rho is not None or not isinstance(process, Langevin | OrnsteinUhlenbeck):
+        return None
+    if process.dim > _ORDERED:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpectrumWarning)
+        prediction = predict_process(process, case.embeddings.dim)
+    return prediction if prediction.discrete else None  # no optimum is attained in a continuous spectrum
+
+
+def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum:
+    """The spectrum of samples, up to the highest degree that they allow."""
+    some = embeddings.some(_REGRESSED)
+    dim = embeddings.latent_dim or 0
+    allowed = min(len(some) // 10, 4000)
+    degree = next((d for d in range(6, 1, -1) if math.comb(dim + d, d) <= allowed), None)
+    if degree is None:
+        raise ValueError(
+            f"{dim} latents have {math.comb(dim + 2, 2)} products of degree 2, too many for {len(some)} "
+            "samples; an encoder with its world has no such limit"
+        )
+    return measure_spectrum(some.h, latents=some.z, degree=degree, seed=seed, confidence=confidence)
+
+
+def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
+    """The assumptions, checked on the latents where they are known, else on the embeddings.
+
+    Whether the embedding has room for the latents is a question to the embedding alone.
+    """
+    some = case.embeddings.some(_CHECKED)
+    draws = max(199, math.ceil(2 / (1 - confidence)))
+    options: dict[str, Any] = {"seed": seed, "confidence": confidence, "draws": draws}
+    own = check_assumptions(some.h, some.h_next, of="embeddings", **options)
+    if some.z is None or (some.z_next is None and some.h_next is not None):
+        return own
+    of_world = check_assumptions(some.z, some.z_next, of="latents", **options)
+    return tuple(line for line in of_world if line.name != "dimension") + tuple(
+        line for line in own if line.name == "dimension"
+    )

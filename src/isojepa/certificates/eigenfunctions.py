@@ -1,0 +1,276 @@
+"""What an embedding should recover when the latents are not Gaussian, or not equally fast.
+
+An embedding of m dimensions that is white and best aligned takes the m slowest functions of the latents. For
+independent latents z_i with eigenfunctions phi_k of their laws (`isojepa.worlds.sturm_liouville`) and rates
+K_i, these are products over latents,
+
+    Phi_a(z) = prod_i phi_{a_i}(z_i),      Lambda_a = sum_i K_i lambda_{a_i},
+
+in the order of Lambda (Sprekeler, Zito & Wiskott 2014; Klindt, LeCun & Balestriero 2026, Appendix E). Only
+functions of z_i alone correlate with z_i, so a linear map reads it off with
+
+    R^2_i = sum over the taken a with a_j = 0 for all j but i of corr(z_i, phi_{a_i}(z_i))^2,
+
+and with equal latents and m of them R^2 = corr(z, phi_1(z))^2: 1 for the normal law alone. When one latent is
+fast enough, a second harmonic of a slow one, or a product of two slow ones, is slower than its first:
+from the ratio lambda_2 / lambda_1 or 2 on. Both are 2 for the normal law.
+"""
+
+import heapq
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from isojepa.certificates.intervals import Interval, around
+from isojepa.seeds import generator
+from isojepa.worlds.domains import SpectrumWarning
+from isojepa.worlds.empirical import Empirical
+from isojepa.worlds.langevin import Langevin
+from isojepa.worlds.laws import LINE, Density, Normal, Support
+from isojepa.worlds.processes import OrnsteinUhlenbeck
+from isojepa.worlds.sturm_liouville import Eigensystem, eigensystem
+
+_MOST_HARMONICS = 64
+_TIE = 1e-6  # relative difference below which two eigenvalues count as equal
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One function of the latents: the product of phi_{index_i}(z_i).
+
+    Attributes:
+        index: one order per latent; all 0 but one for a function of one latent alone.
+        eigenvalue: Lambda; the correlation across a pair is exp(-eigenvalue).
+    """
+
+    index: tuple[int, ...]
+    eigenvalue: float
+
+    @property
+    def correlation(self) -> float:
+        """Of the function with itself across a pair, when the rates are times."""
+        return math.exp(-self.eigenvalue)
+
+    def __str__(self) -> str:
+        factors = [f"phi_{k}(z{i + 1})" for i, k in enumerate(self.index) if k]
+        return " ".join(factors) or "1"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the best white embedding of a product world takes.
+
+    Attributes:
+        taken: its modes, slowest first.
+        left_out: the slowest mode it does not take.
+        r2_per_latent: how well a linear map reads each latent off it.
+        gap: (Lambda of left_out - Lambda of the last taken) / Lambda of the last taken.
+        unique: whether the gap is above 0; otherwise any rotation of the tied modes is as good, and
+            r2_per_latent is that of one choice.
+        discrete: whether no latent has a continuous spectrum.
+    """
+
+    taken: tuple[Mode, ...]
+    left_out: Mode
+    r2_per_latent: tuple[float, ...]
+    gap: float
+    unique: bool
+    discrete: bool
+
+    @property
+    def r2(self) -> float:
+        """Mean over latents."""
+        return float(np.mean(self.r2_per_latent))
+
+    @property
+    def first_harmonics(self) -> bool:
+        """Whether it takes exactly phi_1 of every latent: the case of Theorem 1."""
+        dim = len(self.r2_per_latent)
+        return {mode.index for mode in self.taken} == {tuple(row) for row in np.eye(dim, dtype=int).tolist()}
+
+
+def predict_r2(law: Density) -> float:
+    """The best R^2 of a latent of this law: corr(z, phi_1(z))^2, 1 for the normal law alone.
+
+    Warns:
+        SpectrumWarning: the law has a continuous spectrum, and the number belongs to a cut of it.
+
+    Example:
+        >>> from isojepa.worlds import Uniform
+        >>> round(predict_r2(Uniform()), 4)  # 96 / pi^4
+        0.9855
+    """
+    return float(eigensystem(law, count=1).coefficients()[1] ** 2)
+
+
+def predict_r2_of_sample(
+    values: ArrayLike,
+    support: Support = LINE,
+    *,
+    resamples: int = 100,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """The best R^2 of a latent known by a sample, with a bootstrap interval.
+
+    The density is that of `Empirical`. The interval is symmetric, from the root mean square of R^2* - R^2
+    over samples drawn from the estimated law and estimated anew: it allows for the bias of smoothing as well
+    as for chance, and its upper end may lie above 1. It knows nothing of tails that no value fell in: with
+    tails near or beyond exponential the number is not to be trusted.
+
+    Args:
+        values: (n,) independent draws of one latent.
+        support: the interval they come from, when it is known to end.
+        resamples: number of samples drawn.
+        confidence: of the interval.
+        seed: draws them.
+
+    Raises:
+        ValueError: the values have no density estimate, or an argument is out of range.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    if int(resamples) != resamples or resamples < 20:
+        raise ValueError(f"resamples must be an integer of at least 20, got {resamples}")
+    law = Empirical(values, support)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpectrumWarning)
+        estimate = _r2_of(law)
+        drawn = (
+            law.sample((law.size,), generator(seed, "eigenfunctions", i)).double().numpy()
+            for i in range(resamples)
+        )
+        error = math.sqrt(np.mean([(_r2_of(Empirical(x, law.support)) - estimate) ** 2 for x in drawn]))
+    return around(estimate, error, confidence)
+
+
+def order_modes(laws: Sequence[Density], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
+    """The `count` slowest functions of independent latents beside the constant, slowest first.
+
+    Args:
+        laws: one per latent.
+        rates: one per latent, positive: K_i, or times between the views.
+        count: how many.
+
+    Example:
+        >>> from isojepa.worlds import Normal
+        >>> [str(mode) for mode in order_modes([Normal(), Normal()], [1.0, 2.5], 3)]
+        ['phi_1(z1)', 'phi_2(z1)', 'phi_1(z2)']
+    """
+    return _ordered(_spectra(laws, rates, count), rates, count)
+
+
+def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int | None = None) -> Prediction:
+    """What the best white embedding of independent latents takes, and how well it shows each of them.
+
+    Args:
+        laws: one per latent.
+        rates: one per latent, positive.
+        dim: of the embedding; by default the number of latents.
+
+    Example:
+        >>> from isojepa.worlds import Normal
+        >>> [round(r2, 6) for r2 in predict_embedding([Normal(), Normal()], [1.0, 2.5]).r2_per_latent]
+        [1.0, 0.0]
+    """
+    count = len(laws) if dim is None else dim
+    spectra = _spectra(laws, rates, count + 1)
+    *taken, left_out = _ordered(spectra, rates, count + 1)
+    scores = np.zeros(len(laws))
+    for mode in taken:
+        alone = np.flatnonzero(mode.index)
+        if len(alone) == 1:
+            latent = int(alone[0])
+            scores[latent] += spectra[latent].coefficients()[mode.index[latent]] ** 2
+    gap = left_out.eigenvalue / taken[-1].eigenvalue - 1
+    return Prediction(
+        taken=tuple(taken),
+        left_out=left_out,
+        r2_per_latent=tuple(scores.tolist()),
+        gap=gap,
+        unique=gap > _TIE,
+        discrete=all(spectrum.discrete for spectrum in spectra),
+    )
+
+
+def predict_process(process: Langevin | OrnsteinUhlenbeck, dim: int | None = None) -> Prediction:
+    """The same for a latent process, whose correlations give the rates.
+
+    Raises:
+        ValueError: the process is no reversible diffusion of independent latents.
+    """
+    if isinstance(process, Langevin):
+        return predict_embedding([process.law] * process.dim, process.times, dim)
+    if isinstance(process, OrnsteinUhlenbeck):
+        correlations = np.broadcast_to(process.correlation, process.dim)
+        return predict_embedding([Normal()] * process.dim, (-np.log(correlations)).tolist(), dim)
+    raise ValueError(f"process must be a Langevin or an OrnsteinUhlenbeck, got {type(process).__name__}")
+
+
+def breaking_ratio(law: Density, slow: int = 1) -> float:
+    """How many times faster than the others a latent may be before the embedding loses its first harmonic.
+
+    Args:
+        law: of all latents.
+        slow: number of slow latents; from two on their product counts too.
+
+    Example:
+        >>> from isojepa.worlds import Normal
+        >>> round(breaking_ratio(Normal()), 6)
+        2.0
+    """
+    if int(slow) != slow or slow < 1:
+        raise ValueError(f"slow must be a positive integer, got {slow}")
+    _, first, second = eigensystem(law, count=2).eigenvalues
+    return float(second / first) if slow == 1 else float(min(second / first, 2.0))
+
+
+def _r2_of(law: Density) -> float:
+    """To four digits, which is more than a sample tells."""
+    return float(eigensystem(law, count=1, tolerance=1e-5).coefficients()[1] ** 2)
+
+
+def _spectra(laws: Sequence[Density], rates: Sequence[float], count: int) -> list[Eigensystem]:
+    """The spectrum of each latent's law, as far as `count` modes may need it; equal laws solved once."""
+    if len(laws) == 0 or len(laws) != len(rates):
+        raise ValueError(f"rates must be as many as laws, at least one, got {len(rates)} for {len(laws)}")
+    for rate in rates:
+        if not 0 < rate < math.inf:
+            raise ValueError(f"rates must be positive and finite, got {rate}")
+    if int(count) != count or not 1 <= count <= _MOST_HARMONICS:
+        raise ValueError(f"the number of modes must be an integer in 1..{_MOST_HARMONICS}, got {count}")
+    known: list[tuple[Density, Eigensystem]] = []
+    spectra = []
+    for law in laws:
+        found = next((spectrum for other, spectrum in known if other is law or other == law), None)
+        if found is None:
+            found = eigensystem(law, count)
+            known.append((law, found))
+        spectra.append(found)
+    return spectra
+
+
+def _ordered(spectra: Sequence[Eigensystem], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
+    """Best first over multi-indices: a mode's neighbours one step up are never slower than it."""
+
+    def entry(index: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+        parts = (rate * s.eigenvalues[k] for rate, s, k in zip(rates, spectra, index, strict=True))
+        return float(sum(parts)), tuple(-k for k in index)  # ties go to earlier latents
+
+    start = (0,) * len(spectra)
+    queue, seen = [entry(start)], {start}
+    found: list[Mode] = []
+    while len(found) <= count:
+        value, negative = heapq.heappop(queue)
+        index = tuple(-k for k in negative)
+        found.append(Mode(index, value))
+        for i in range(len(index)):
+            after = (*index[:i], index[i] + 1, *index[i + 1 :])
+            if after[i] <= spectra[i].count and after not in seen:
+                seen.add(after)
+                heapq.heappush(queue, entry(after))
+    return tuple(found[1:])

@@ -1,0 +1,100 @@
+"""Encoders of the user's own: file.py:name or package.module:name, from observations to embeddings."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from isojepa.encoders.modes import embed
+
+_NAME = re.compile(r"(?P<module>.+\.py|[A-Za-z_]\w*(\.\w+)*):(?P<name>[A-Za-z_]\w*(\.\w+)*)")
+_ROWS = 65_536  # read from a file at once
+
+
+def is_callable_name(source: str) -> bool:
+    """Whether a source names a Python object rather than a file or folder."""
+    return _NAME.fullmatch(source) is not None and not Path(source).exists()
+
+
+def load_callable(source: str) -> Callable[[Any], Any]:
+    """Import what file.py:name or package.module:name names.
+
+    A class is called without arguments to make the encoder.
+
+    Raises:
+        ValueError: the module cannot be imported, has no such name, or the object cannot be called.
+    """
+    match = _NAME.fullmatch(source)
+    if match is None:
+        raise ValueError(
+            f"an encoder must be named file.py:function or package.module:function, got {source}"
+        )
+    module = _import(match["module"])
+    found: Any = module
+    for part in match["name"].split("."):
+        if not hasattr(found, part):
+            names = [
+                name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])
+            ]
+            raise ValueError(
+                f"{match['module']} has no {match['name']!r}; it has {', '.join(names) or 'none'}"
+            )
+        found = getattr(found, part)
+    if isinstance(found, type):
+        found = found()
+    if not callable(found):
+        raise ValueError(f"{source} must be callable, got {type(found).__name__}")
+    return found if isinstance(found, nn.Module) else _tensors(found)
+
+
+def embed_array(encoder: Callable[[Any], Any], x: Any) -> np.ndarray:
+    """Embed observations (n, ...) of any array or file, in pieces."""
+    parts = [torch.as_tensor(np.array(x[i : i + _ROWS])) for i in range(0, len(x), _ROWS)]
+    if not parts:
+        raise ValueError("there are no observations to embed: x has no rows")
+    return torch.cat([embed(encoder, _real(part)) for part in parts]).numpy()
+
+
+def _real(x: torch.Tensor) -> torch.Tensor:
+    """Doubles become float32, as models have it; integers such as pixels stay."""
+    return x.float() if x.dtype == torch.float64 else x
+
+
+def _tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that may return a NumPy array, returning a tensor."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(function(x))
+
+    return call
+
+
+def _import(name: str) -> Any:
+    path = Path(name)
+    try:
+        if path.suffix != ".py":
+            sys.path.insert(0, "")  # modules beside the user, as `python -m` finds them
+            try:
+                return importlib.import_module(name)
+            finally:
+                sys.path.remove("")
+        if not path.exists():
+            raise ValueError(f"{path} does not exist")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        spec.loader.exec_module(module)
+        return module
+    except ValueError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error

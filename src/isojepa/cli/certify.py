@@ -1,0 +1,203 @@
+"""The command that certifies a representation: a record, an encoder of one's own, or files of embeddings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.table import Table
+
+from isojepa import runs
+from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.cli.callables import embed_array, is_callable_name, load_callable
+from isojepa.cli.printing import out, print_json
+from isojepa.config import WorldConfig
+from isojepa.report.points import points_in_world, points_of_arrays
+from isojepa.worlds import World
+
+
+@dataclass
+class Certify:
+    """Say whether a representation is a world model: a rotation of the true latents.
+
+    SOURCE is one of
+
+    a record:  isojepa certify runs/demo
+
+    embeddings:  npy (samples, dim); or npz, safetensors, HDF5 or CSV with arrays h, h_next and z
+
+    trajectories:  embeddings of shape (steps, paths, dim), or (steps, dim) with --trajectory
+
+    an encoder:  file.py:function or package.module:object, with a world (--world.mixing ...) or with --data
+
+    Latents allow the comparison with the truth. Second views and rho allow Theorem 3's bound, trajectories
+    the spectrum of nonlinearity: both without latents. An array of another name is FILE::NAME.
+
+    isojepa certify embeddings.npz --rho 0.95 --report certificate.html
+
+    isojepa certify h.npy --next h_next.npy --latents z.npy --rho 0.95 --json
+
+    isojepa certify run.h5::encoder/h --next run.h5::encoder/h_next --rho 0.95
+
+    isojepa certify my_encoder.py:encode --world.mixing spiral --world.rho 0.95
+
+    isojepa certify my_encoder.py:encode --data pairs.npz --rho 0.95
+    """
+
+    source: tyro.conf.Positional[Path]
+    """Record folder, file of embeddings, or encoder."""
+    next: Path | None = None
+    """File with embeddings of the second view of each pair."""
+    latents: Path | None = None
+    """File with the true latents."""
+    latents_next: Path | None = None
+    """File with the true latents of the second views."""
+    data: Path | None = None
+    """For an encoder: file with observations x, and where known x_next and z."""
+    world: WorldConfig = field(default_factory=WorldConfig)
+    """For an encoder: the world to try it in."""
+    rho: float | None = None
+    """Correlation of the latents across a pair, or across one step of a trajectory."""
+    trajectory: bool = False
+    """The rows are successive steps of one path."""
+    drop_bad_rows: bool = False
+    """Leave out rows with NaN or Inf instead of refusing them."""
+    checks: bool = True
+    """Also measure spectrum and assumptions."""
+    samples: int | None = None
+    """Fresh pairs to draw, in a world; by default 100,000, fewer above 32 latents."""
+    seed: int = 1
+    """Draws them."""
+    confidence: float = 0.95
+    """Of the intervals."""
+    report: Path | None = None
+    """Write the certificate as one interactive, self-contained HTML page."""
+    json: bool = False
+    """Print the certificate as JSON."""
+
+    def run(self) -> int:
+        certificate, points = self._certify()
+        if self.report is not None:
+            from isojepa.report import write_page  # only for those who draw
+
+            write_page(
+                self.report,
+                title=str(self.source),
+                config=self._settings(),
+                metrics=(),
+                certificate=certificate,
+                seconds=None,
+                status="",
+                reason="",
+                **points,
+            )
+        if self.json:
+            print_json(certificate.to_dict())
+        else:
+            print_certificate(certificate)
+            if self.report is not None:
+                out.print(f"\nOpen {self.report} in a browser.")
+        return 0
+
+    def _settings(self) -> dict[str, Any]:
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "report"}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+
+    def _certify(self) -> tuple[Certificate, dict[str, Any]]:
+        """The certificate, and the points that a page shows."""
+        if is_callable_name(str(self.source)):
+            return self._of_encoder(load_callable(str(self.source)))
+        if self.data is not None or self.world != WorldConfig():
+            raise ValueError(f"data and world go with an encoder, file.py:function, got source {self.source}")
+        return self._of_record() if self.source.is_dir() else self._of_files()
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "drop": self.drop_bad_rows,
+            "checks": self.checks,
+            "seed": self.seed,
+            "confidence": self.confidence,
+        }
+
+    def _of_record(self) -> tuple[Certificate, dict[str, Any]]:
+        self._refuse_arrays("a record")
+        encoder, world, _ = runs.load(self.source)
+        return self._in_world(encoder, world)
+
+    def _of_encoder(self, encoder: Callable[[Any], Any]) -> tuple[Certificate, dict[str, Any]]:
+        if self.data is None:
+            self._refuse_arrays("an encoder in a world")
+            return self._in_world(encoder, runs.build_world(self.world))
+        if self.world != WorldConfig():
+            raise ValueError("an encoder is certified in a world or on data, not both: leave one out")
+        arrays = read_named(self.data)
+        if "x" not in arrays:
+            raise ValueError(f"{self.data} must hold observations 'x' to embed, got {', '.join(arrays)}")
+        arrays["h"] = embed_array(encoder, arrays["x"])
+        if "x_next" in arrays:
+            arrays["h_next"] = embed_array(encoder, arrays["x_next"])
+        return self._of_arrays(arrays)
+
+    def _in_world(self, encoder: Callable[[Any], Any], world: World) -> tuple[Certificate, dict[str, Any]]:
+        certificate = certify(encoder, world, samples=self.samples, **self._options())
+        return certificate, points_in_world(encoder, world)
+
+    def _of_files(self) -> tuple[Certificate, dict[str, Any]]:
+        return self._of_arrays(read_named(self.source))
+
+    def _of_arrays(self, arrays: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
+        if self.samples is not None:
+            raise ValueError("samples are drawn in a world; a file has those it has")
+        for name in ("next", "latents", "latents_next"):
+            path = getattr(self, name)
+            if path is not None:
+                key = {"next": "h_next", "latents": "z", "latents_next": "z_next"}[name]
+                arrays[key] = read_array(path)
+        if "h" not in arrays:
+            raise ValueError(f"{self.source} must hold embeddings 'h', got {', '.join(arrays)}")
+        certificate = certify(
+            arrays["h"],
+            next=arrays.get("h_next"),
+            latents=arrays.get("z"),
+            latents_next=arrays.get("z_next"),
+            rho=self.rho,
+            trajectory=self.trajectory,
+            **self._options(),
+        )
+        return certificate, points_of_arrays(arrays)
+
+    def _refuse_arrays(self, what: str) -> None:
+        if self.next or self.latents or self.latents_next or self.rho is not None or self.trajectory:
+            raise ValueError(f"{what} brings its own next, latents and rho")
+        if self.data is not None:
+            raise ValueError(f"{what} draws its own data")
+
+
+_GOOD = ("rotation", "bounded")
+_STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
+
+
+def print_certificate(certificate: Certificate) -> None:
+    """Print verdict, numbers and assumptions for a person."""
+    out.print()
+    out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
+    table = Table(box=None, header_style="dim")
+    table.add_column("", no_wrap=True)
+    table.add_column(f"value [{100 * certificate.confidence:g} % interval]", no_wrap=True)
+    table.add_column("")
+    for line in certificate.lines():
+        table.add_row(line.name, format_value(line), line.sentence)
+    out.print(table)
+    for note in certificate.notes():
+        out.print(note)
+    if not certificate.assumptions:
+        return
+    table = Table(title="Assumptions", title_justify="left", title_style="bold", box=None, show_header=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("")
+    for item in certificate.assumptions:
+        verdict = f"[{_STYLES[item.verdict]}]{item.verdict}[/]"
+        table.add_row(item.name, verdict, f"{item.sentence} {item.advice}".rstrip())
+    out.print(table)

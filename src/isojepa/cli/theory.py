@@ -1,0 +1,172 @@
+"""The command that checks the theorems."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from isojepa.cli.printing import out, print_json
+
+if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
+    from isojepa.theory import Check, Outcome
+
+_LISTED = ("name", "theorem", "step", "claim", "formula", "method", "covers", "general", "lean", "note")
+_WIDE = 140  # columns of a file or a pipe
+_LEGEND = (
+    "Numbers are the largest error found; exact: computer algebra or rational arithmetic; holds: an "
+    "inequality or a count without exception. --notes tells formulas, methods, ranges, allowed errors, and "
+    "where the published text needs a word."
+)
+
+
+@dataclass
+class Theory:
+    """Check every lemma behind the certificates, by computer algebra or by numbers to stated precision.
+
+    The steps that the published Lean files assume as axioms are marked. The exit code is 1 if a check fails.
+
+    isojepa theory
+
+    isojepa theory --only stability mazur-ulam    # a theorem, a check
+
+    isojepa theory --list
+    """
+
+    only: tuple[str, ...] = ()
+    """Checks to run, or theorems: forward, converse, stability, planning, dirichlet."""
+    list: bool = False
+    """Name the checks and what they claim; run nothing."""
+    notes: bool = False
+    """Also print the formula, the method, the range and what to know of the published statement."""
+    json: bool = False
+    """Print the outcomes as JSON."""
+
+    def run(self) -> int:
+        from isojepa.theory import CHECKS, select
+
+        chosen = select(CHECKS, self.only or None)
+        if self.list:
+            if self.json:
+                print_json([{name: getattr(check, name) for name in _LISTED} for check in chosen])
+            else:
+                _print_list(chosen)
+            return 0
+        outcomes = _run(self.only or None)
+        if self.json:
+            print_json([outcome.to_dict() for outcome in outcomes])
+        else:
+            _print_outcomes(outcomes, self.notes)
+        return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+def _run(names: tuple[str, ...] | None) -> "list[Outcome]":
+    from isojepa.theory import run_checks
+
+    bar = Progress(
+        TextColumn("checking"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+        return run_checks(
+            names,
+            progress=lambda done, total, name: bar.update(
+                task, completed=done, total=total, description=name
+            ),
+        )
+
+
+def _print_list(checks: "Sequence[Check]") -> None:
+    from isojepa.theory import THEOREMS
+
+    for theorem, group in groupby(checks, key=lambda check: check.theorem):
+        out.print(f"\n[bold]{THEOREMS[theorem]}[/]  [dim]--only {theorem}[/]")
+        table = _table(2)
+        for check in group:
+            table.add_row(check.name, _marked(check.claim, bool(check.lean)))
+        _show(table)
+
+
+def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
+    from isojepa.theory import THEOREMS
+
+    for theorem, group in groupby(outcomes, key=lambda outcome: outcome.theorem):
+        out.print(f"\n[bold]{THEOREMS[theorem]}[/]")
+        table = _table(5)
+        for outcome in group:
+            tick = "[green]✓[/]" if outcome.passed else "[bold red]✗[/]"
+            body = "\n".join(_body(outcome, notes))
+            table.add_row(tick, outcome.name, body, _precision(outcome), f"{outcome.seconds:.1f} s")
+        _show(table)
+    failed = [outcome.name for outcome in outcomes if not outcome.passed]
+    general = sum(outcome.general for outcome in outcomes)
+    axioms = sum(outcome.axiom_in_lean for outcome in outcomes)
+    if failed:
+        out.print(f"\n[bold red]{len(failed)} of {len(outcomes)} checks failed: {', '.join(failed)}.[/]")
+    else:
+        seconds = sum(outcome.seconds for outcome in outcomes)
+        out.print(f"\n[bold green]{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s.[/]")
+    out.print(
+        f"{general} cover their claim in general, {len(outcomes) - general} a range of cases. "
+        f"{axioms} are axioms in the published Lean files. {_LEGEND}",
+        style="dim",
+    )
+
+
+def _body(outcome: "Outcome", notes: bool) -> Sequence[str]:
+    """The lines of one check: its claim, what `--notes` adds, and what was not shown."""
+    lines = [_marked(outcome.claim, outcome.axiom_in_lean)]
+    if notes:
+        scope = "in general" if outcome.general else "as cases"
+        error = f" Error allowed {outcome.tolerance:.0e}." if outcome.tolerance else ""
+        told = f"{outcome.step}. By {outcome.method}. Covers, {scope}: {outcome.covers}.{error}"
+        lines.append(f"[cyan]{escape(outcome.formula)}[/]")
+        lines.append(f"[dim]{escape(told)}[/]")
+        if outcome.note:
+            lines.append(f"[italic]{escape(outcome.note)}[/]")
+    for part in outcome.failures:
+        told = f"not shown: {part.claim} (error {part.error:.2g}, allowed {part.tolerance:.2g})"
+        lines.append(f"[red]{escape(told)}[/]")
+    return lines
+
+
+def _marked(claim: str, axiom: bool) -> str:
+    return escape(claim) + (" [yellow]Axiom in Lean.[/]" if axiom else "")
+
+
+def _precision(outcome: "Outcome") -> str:
+    if not outcome.passed:
+        return "[red]failed[/]"
+    if outcome.exact:
+        return "exact"
+    return f"{outcome.precision:.0e}" if outcome.precision else "holds"
+
+
+def _table(columns: int) -> Table:
+    """A table whose third column from the left, or last of two, is prose and takes the room there is."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=True)
+    prose = 1 if columns == 2 else 2
+    for index in range(columns):
+        if index == prose:
+            table.add_column(ratio=1)
+        else:
+            table.add_column(no_wrap=True, justify="right" if index > prose else "left")
+    return table
+
+
+def _show(table: Table) -> None:
+    console = out if out.is_terminal else Console(highlight=False, width=_WIDE)
+    console.print(Padding(table, (0, 0, 0, 2)), soft_wrap=False)

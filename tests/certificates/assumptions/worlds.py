@@ -1,0 +1,67 @@
+"""Pairs that keep the assumptions, and pairs that break one of them."""
+
+import numpy as np
+from scipy.stats import laplace, norm
+
+
+def gaussian(n, dim, rho=0.9, seed=0):
+    rng = np.random.default_rng(seed)
+    z, noise = rng.standard_normal((2, n, dim))
+    rho = np.asarray(rho)
+    return z, rho * z + np.sqrt(1 - rho**2) * noise
+
+
+def both(function, pair):
+    return tuple(function(view) for view in pair)
+
+
+def rotation(dim, seed=5):
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((dim, dim)))[0]
+
+
+def drifting(n, dim, seed=0):
+    z, z_next = gaussian(n, dim, seed=seed)
+    z_next[:, 0] += 0.3
+    return z, z_next
+
+
+def uniform(n, dim, seed=0):
+    return both(norm.cdf, gaussian(n, dim, seed=seed))
+
+
+def laplacian(n, dim, seed=0):
+    return both(lambda z: laplace.ppf(norm.cdf(z)), gaussian(n, dim, seed=seed))
+
+
+def folded(n, dim, seed=0):
+    """The second latent is partly the absolute value of the first: uncorrelated, but dependent."""
+
+    def fold(z):
+        return np.column_stack([z[:, 0], 0.8 * np.abs(z[:, 0]) + 0.6 * z[:, 1], z[:, 2:]])
+
+    return both(fold, gaussian(n, dim, seed=seed))
+
+
+def multiplicative(n, dim, seed=0):
+    rng = np.random.default_rng(seed)
+    z, noise = rng.standard_normal((2, n, dim))
+    return z, 0.9 * z + 0.3 * noise * (0.3 + np.abs(z))
+
+
+def two_speeds(n, dim, seed=0):
+    rho = np.full(dim, 0.9)
+    rho[-1] **= 3
+    return gaussian(n, dim, rho, seed)
+
+
+def harmonic(n, dim, seed=0):
+    """One dimension more than latents: the second Hermite polynomial of the first, turned with the rest."""
+
+    def extend(z):
+        return np.column_stack([z, (z[:, 0] ** 2 - 1) / np.sqrt(2)]) @ rotation(dim + 1)
+
+    return both(extend, gaussian(n, dim, seed=seed))
+
+
+def duplicated(n, dim, seed=0):
+    return both(lambda z: np.column_stack([z, z[:, 0]]), gaussian(n, dim, seed=seed))

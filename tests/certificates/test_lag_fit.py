@@ -1,0 +1,81 @@
+"""The split of curves that are known exactly."""
+
+import numpy as np
+import pytest
+
+from isojepa.certificates.lag_curves import Curves, working_metric
+from isojepa.certificates.lag_fit import STRAIN, basis, fit_lags, slowest_decay
+
+LAGS = np.array([1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 60])
+RATE = 0.05
+
+
+def exact(*mixtures, noise=1e-5):
+    """Curves of shares {degree: share}, with redrawn copies of next to no error."""
+    values = np.stack([sum(s * np.exp(-RATE * d * LAGS) for d, s in mixture.items()) for mixture in mixtures])
+    draws = values + noise * np.random.default_rng(0).standard_normal((30, *values.shape))
+    return Curves(LAGS, values, draws, 100.0)
+
+
+def fitted(curves, rate=None, degree=4):
+    return fit_lags(curves, working_metric(LAGS, RATE, 1e6), degree, rate)
+
+
+@pytest.mark.parametrize(
+    "mixture", [{1: 1.0}, {1: 0.97, 2: 0.03}, {1: 0.8, 3: 0.15, 4: 0.05}], ids=["linear", "near", "mixed"]
+)
+def test_the_rate_and_the_shares_of_an_exact_curve_are_found(mixture):
+    found = fitted(exact(mixture, mixture))
+    assert found.rate == pytest.approx(RATE, rel=0.03)
+    assert found.shares[0] == pytest.approx(mixture[1], abs=0.04)
+    known = fitted(exact(mixture, mixture), rate=RATE)
+    np.testing.assert_allclose(known.shares[:4], [mixture.get(d, 0.0) for d in range(1, 5)], atol=5e-3)
+    assert known.misfit < 3
+
+
+def test_a_pure_direction_gives_the_rate_to_an_impure_whole():
+    whole = {1: 0.6, 2: 0.4}
+    found = fitted(exact(whole, {1: 1.0}, {1: 0.2, 2: 0.8}))
+    assert found.rate == pytest.approx(RATE, rel=0.01)
+    assert found.shares[0] == pytest.approx(0.6, abs=0.02)
+
+
+def test_degree_two_alone_is_read_as_linear_unless_the_rate_is_known():
+    curves = exact({2: 1.0}, {2: 1.0})
+    assert fitted(curves).rate == pytest.approx(2 * RATE, rel=0.02)
+    known = fitted(curves, rate=RATE)
+    assert known.shares[0] < 1e-3
+    assert known.shares[1] == pytest.approx(1, abs=1e-3)
+
+
+def test_noise_and_far_degrees_are_shares_of_their_own():
+    found = fitted(exact({1: 0.8}, {1: 0.8}), rate=RATE)  # 0.2 is gone after one lag
+    assert found.shares[-1] == pytest.approx(0.2, abs=1e-3)
+    found = fitted(exact({1: 0.8, 12: 0.2}, {1: 1.0}), rate=RATE)
+    assert found.shares[-2] == pytest.approx(0.2, abs=0.02)
+    assert found.shares.sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_curves_of_no_single_exponential_strain_the_convention():
+    spread = {d: 1 / 15 for d in range(1, 30, 2)}
+    assert fitted(exact(spread, spread)).strain > STRAIN
+    assert fitted(exact({1: 1.0}, {1: 1.0})).strain < STRAIN
+
+
+def test_the_wrong_rate_shows_as_a_misfit():
+    curves = exact({1: 1.0}, {1: 1.0}, noise=1e-3)
+    wrong, right = fitted(curves, rate=2 * RATE), fitted(curves, rate=RATE)
+    assert wrong.misfit > wrong.misfit_draws.mean() + 20 * wrong.misfit_draws.std()
+    assert right.misfit < right.misfit_draws.mean() + 5 * right.misfit_draws.std()
+
+
+def test_the_mean_decay_is_no_slower_than_the_rate():
+    for mixture in ({1: 1.0}, {1: 0.5, 2: 0.5}, {1: 0.1, 5: 0.9}):
+        assert slowest_decay(exact(mixture).values, LAGS) >= RATE * (1 - 1e-9)
+
+
+def test_the_basis_ends_with_columns_that_are_gone_after_one_lag():
+    columns = basis(0.01, LAGS, 6)
+    assert columns[0, -1] == 0
+    assert columns[0, -2] < 0.051
+    np.testing.assert_allclose(columns[:, 1], np.exp(-0.02 * LAGS))

@@ -1,0 +1,176 @@
+"""isojepa certify on records, files of every kind, trajectories and encoders of the user's own."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import isojepa as ij
+from isojepa.cli import main
+
+ENCODER = """
+import torch
+import isojepa as ij
+
+class Unwind(torch.nn.Module):
+    def forward(self, x):
+        return ij.worlds.Spiral().inverse(x)
+
+def unwind(x):
+    return ij.worlds.Spiral().inverse(x).numpy()
+
+def double(x):
+    return 2 * x
+
+number = 3
+"""
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def certificate(capsys, *arguments):
+    code, out, err = run(capsys, "certify", *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def refused(capsys, *arguments):
+    code, _, err = run(capsys, "certify", *arguments)
+    assert code == 2
+    assert err.startswith("error: ")
+    assert len(err.strip().splitlines()) == 1
+    return err
+
+
+@pytest.fixture
+def pairs():
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.9).sample(3000, ij.generator(0, "cli"))
+    return {"h": z.double().numpy(), "h_next": z_next.double().numpy(), "z": z.double().numpy()}
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    (tmp_path / "mine.py").write_text(ENCODER)
+    return f"{tmp_path / 'mine.py'}:unwind"
+
+
+def test_every_kind_of_file_gives_the_same_certificate(capsys, tmp_path, pairs):
+    np.savez(tmp_path / "a.npz", **pairs)
+    save_file(pairs, tmp_path / "a.safetensors")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, value in pairs.items():
+            file[name] = value
+    header = ",".join(f"{name}{i}" for name in pairs for i in range(2))
+    np.savetxt(tmp_path / "a.csv", np.hstack(list(pairs.values())), delimiter=",", header=header, comments="")
+    for name, value in pairs.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    options = ("--rho", "0.9", "--no-checks")
+    found = [
+        certificate(capsys, tmp_path / name, *options) for name in ("a.npz", "a.safetensors", "a.h5", "a.csv")
+    ]
+    found.append(
+        certificate(
+            capsys,
+            *(
+                tmp_path / "h.npy",
+                "--next",
+                tmp_path / "h_next.npy",
+                "--latents",
+                tmp_path / "z.npy",
+                *options,
+            ),
+        )
+    )
+    assert found[0]["grade"] == "rotation"
+    assert all(one == found[0] for one in found[1:])
+
+
+def test_arrays_of_other_names_are_named_by_hand(capsys, tmp_path, pairs):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["run/first"], file["run/second"] = pairs["h"], pairs["h_next"]
+    error = refused(capsys, tmp_path / "a.h5")
+    assert "run/first, run/second, and it is not clear which are the embeddings" in error
+    assert "a.h5::run/first" in error
+    options = ("--rho", "0.9", "--no-checks")
+    found = certificate(
+        capsys, f"{tmp_path / 'a.h5'}::run/first", "--next", f"{tmp_path / 'a.h5'}::run/second", *options
+    )
+    assert found["bound"]["rho"] == 0.9
+
+
+def test_an_encoder_of_ones_own_is_tried_in_a_world(capsys, encoder, tmp_path, monkeypatch):
+    found = certificate(capsys, encoder, "--samples", "3000", "--no-checks")
+    assert found["grade"] == "rotation"
+    sheared = certificate(capsys, encoder, "--world.mixing", "sinusoid", "--samples", "3000", "--no-checks")
+    assert sheared["grade"] == "none"
+    monkeypatch.chdir(tmp_path)
+    module = certificate(capsys, "mine:Unwind", "--samples", "3000", "--no-checks")
+    assert module["grade"] == "rotation"
+
+
+def test_an_encoder_of_ones_own_is_tried_on_data(capsys, encoder, tmp_path):
+    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), ij.worlds.Spiral())
+    pairs = world.sample(3000, ij.generator(0, "data"))
+    arrays = {name: getattr(pairs, name).double().numpy() for name in ("x", "x_next", "z", "z_next")}
+    np.savez(tmp_path / "pairs.npz", **arrays)
+    found = certificate(capsys, encoder, "--data", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
+    assert found["grade"] == "rotation"
+    assert found["bound"]["rho"] == 0.9
+    np.savez(tmp_path / "h.npz", h=arrays["x"])
+    assert "must hold observations 'x' to embed, got h" in refused(
+        capsys, encoder, "--data", tmp_path / "h.npz"
+    )
+
+
+def test_encoders_that_cannot_be_had_are_told(capsys, encoder, tmp_path):
+    file = encoder.partition(":")[0]
+    (tmp_path / "broken.py").write_text("1 / 0")
+    for source, message in {
+        f"{file}:unwnd": "has no 'unwnd'; it has Unwind, unwind, double",
+        f"{file}:number": "must be callable, got int",
+        f"{tmp_path / 'none.py'}:f": "none.py does not exist",
+        f"{tmp_path / 'broken.py'}:f": "cannot be imported: ZeroDivisionError: division by zero",
+        "no_such_package.module:f": "cannot be imported: ModuleNotFoundError",
+    }.items():
+        assert message in refused(capsys, source)
+    assert "brings its own next, latents and rho" in refused(capsys, encoder, "--rho", "0.9")
+    np.save(tmp_path / "h.npy", np.ones((9, 2)))
+    assert "go with an encoder" in refused(capsys, tmp_path / "h.npy", "--world.mixing", "parabola")
+
+
+def test_trajectories_and_bad_rows_from_files(capsys, tmp_path):
+    path = ij.worlds.OrnsteinUhlenbeck(2, 0.9).trajectory(500, 30, ij.generator(0, "cli")).numpy()
+    np.save(tmp_path / "path.npy", path)
+    found = certificate(capsys, tmp_path / "path.npy", "--rho", "0.9")
+    assert found["lags"]["identifiable"] is True
+    assert found["samples"] == 29 * 500
+    one = certificate(capsys, tmp_path / "path.npy", "--rho", "0.9", "--no-checks")
+    assert one["lags"] is None
+    rows = path[:, 0].copy()
+    rows[3, 0] = np.nan
+    np.save(tmp_path / "rows.npy", rows)
+    assert "NaN or Inf in 1 of 30 samples" in refused(capsys, tmp_path / "rows.npy")
+    dropped = certificate(capsys, tmp_path / "rows.npy", "--drop-bad-rows", "--no-checks")
+    assert dropped["dropped"] == 1
+    code, out, _ = run(capsys, "certify", tmp_path / "path.npy", "--rho", "0.9")
+    assert code == 0
+    assert "Assumptions" in out
+    assert "linear share, no labels" in out
+
+
+def test_a_report_is_written_for_any_source(capsys, tmp_path, pairs, encoder):
+    np.savez(tmp_path / "a.npz", **pairs)
+    for number, source in enumerate((tmp_path / "a.npz", encoder)):
+        page = tmp_path / f"{number}.html"
+        code, out, err = run(capsys, "certify", source, "--no-checks", "--report", page)
+        assert code == 0, err
+        assert f"Open {page} in a browser." in out
+        text = page.read_text()
+        assert "World model: the embedding is a rotation" in text
+        assert "http" not in text.split("<script")[0].replace("http-equiv", "")
