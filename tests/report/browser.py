@@ -51,6 +51,11 @@ class Page:
         self._session: str | None = None
 
     def open(self, url: str, width: int, dark: bool = False) -> None:
+        """Show a page in a tab of its own, in place of the one before."""
+        self.errors, self._events = [], []
+        if self._session:
+            self.call("Page.close")
+            self._session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
@@ -79,9 +84,28 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         self.settle()
 
+    def click(self, x: float, y: float) -> None:
+        """Press and release the mouse at a place in the window."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self.settle()
+
+    def tap(self, x: float, y: float) -> None:
+        """Touch a place in the window."""
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.settle()
+
+    def corner(self, selector: str) -> tuple[float, float]:
+        """Bring an element into view and tell where its left upper corner is."""
+        place = f"document.querySelector('{selector}')"
+        self.value(f"{place}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
+        box = self.value(f"{place}.getBoundingClientRect().toJSON()")
+        return box["left"], box["top"]
+
     def press(self, key: str, text: str = "") -> None:
         """Press and release a key."""
-        codes = {"ArrowRight": 39, "Tab": 9, " ": 32}
+        codes = {"ArrowRight": 39, "Tab": 9, " ": 32, "Enter": 13}
         stroke = {"key": key, "text": text, "windowsVirtualKeyCode": codes[key]}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, **stroke)
@@ -126,11 +150,18 @@ class Page:
 @contextlib.contextmanager
 def open_page(file: Path, width: int, dark: bool = False) -> Iterator[Page]:
     """Open a file in a fresh browser whose window has the given width."""
+    with browser(file.parent / f"profile-{width}-{dark}") as page:
+        page.open(file.as_uri(), width, dark)
+        yield page
+
+
+@contextlib.contextmanager
+def browser(profile: Path) -> Iterator[Page]:
+    """A fresh browser with no page yet; `Page.open` shows one after another."""
     to_browser, from_browser = os.pipe(), os.pipe()
     theirs = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_browser[0], from_browser[1])]
     os.close(to_browser[0])
     os.close(from_browser[1])
-    profile = file.parent / f"profile-{width}-{dark}"
     command = [sys.executable, "-ISc", _LAUNCH.format(*theirs), str(CHROMIUM), *_FLAGS]
     command.append(f"--user-data-dir={profile}")
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -138,9 +169,7 @@ def open_page(file: Path, width: int, dark: bool = False) -> Iterator[Page]:
     for end in theirs:
         os.close(end)
     try:
-        page = Page(to_browser[1], from_browser[0])
-        page.open(file.as_uri(), width, dark)
-        yield page
+        yield Page(to_browser[1], from_browser[0])
     finally:
         os.close(to_browser[1])  # a browser whose pipe is closed ends by itself
         os.close(from_browser[0])

@@ -1,8 +1,8 @@
-"""The report of a run: one self-contained HTML page, verdict first.
+"""The report of a certificate: one self-contained HTML page, verdict first.
 
-The page is `page.html` with `page.css` and `page.js` inside it. Text is rendered here and escaped; what is
-drawn (panels and curves) travels as JSON in a script element that the browser does not run. The page loads
-nothing: its Content-Security-Policy forbids it to.
+The page is `assets/page.html` with the style sheets and scripts beside it put inside. Text is rendered by
+`sections` and escaped; what is drawn (points and charts) travels as JSON in a script element that the browser
+does not run. The page loads nothing: its Content-Security-Policy forbids it to.
 """
 
 import json
@@ -18,14 +18,19 @@ import numpy as np
 
 from isojepa.certificates.certificate import Certificate
 from isojepa.files import write_text
-from isojepa.report import tables
+from isojepa.report import glance
+from isojepa.report.charts import chart_data
 from isojepa.report.panels import Panels, Points, arrange
-from isojepa.training.records import GAUGES
+from isojepa.report.sections.assumptions import assumptions
+from isojepa.report.sections.bound import bound
+from isojepa.report.sections.recovered import recovered
+from isojepa.report.sections.spectrum import spectrum
+from isojepa.report.sections.training import config_rows, training
 from isojepa.version import __version__
 
 _POINTS = 3000
-_ROWS = 500  # evaluations drawn in a curve; more do not show on a screen
-_NOT_TERMS = {"step", "r2", *GAUGES}  # a row's other entries are loss terms
+_STYLES = ("page.css", "plots.css", "lines.css")
+_SCRIPTS = ("start.js", "panels.js", "scales.js", "charts.js", "end.js")
 
 
 def write_page(
@@ -37,22 +42,22 @@ def write_page(
     certificate: Certificate,
     latents: Points | None,
     observations: Points | None,
-    embeddings: Points,
+    embeddings: Points | None,
     seconds: float | None,
     status: str,
     reason: str,
 ) -> None:
-    """Write the report of a run.
+    """Write the report of a certificate, and of the run behind it where there was one.
 
     Args:
         path: the HTML file to create or replace.
-        title: names the run.
-        config: what the run was made from; may be nested, may be empty.
+        title: names the run or the source.
+        config: what it was made from; may be nested, may be empty.
         metrics: one row per evaluation, as in `Run.metrics`; may be empty.
         certificate: what is known about the representation.
         latents: (n, d), or None when they are not known.
         observations: (n, ...), or None.
-        embeddings: (n, m); at most 3,000 of the n are shown.
+        embeddings: (n, m), of which at most 3,000 are shown; or None to show no points.
         seconds: training time, if there was training.
         status: how the run ended; anything but "done" or "" is shown as a warning with `reason`.
         reason: one sentence when the run did not end well.
@@ -60,26 +65,28 @@ def write_page(
     Raises:
         ValueError: latents, observations and embeddings differ in length.
     """
-    shown = arrange(latents, observations, embeddings, limit=_POINTS)
-    data = {**_panel_data(shown), **_curve_data(metrics)}
+    shown = None if embeddings is None else arrange(latents, observations, embeddings, limit=_POINTS)
+    parts = [
+        recovered(certificate, shown),
+        bound(certificate),
+        spectrum(certificate),
+        assumptions(certificate),
+        training(metrics),
+    ]
+    data = {**_panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
     page = _fill(
         {
-            "css": _read("page.css"),
-            "js": _read("page.js"),
+            "css": "".join(map(_read, _STYLES)),
+            "js": "".join(map(_read, _SCRIPTS)),
             "data": _json(data),
             "title": escape(title),
-            "badge": tables.badge(certificate),
-            "verdict": escape(certificate.verdict),
+            "badge": glance.badge(certificate),
+            "verdict": _verdict(certificate),
             "facts": _facts(certificate, seconds),
             "warning": _warning(status, reason),
-            "panels": _figures(shown),
-            "toggle": _toggle(shown),
-            "panels_note": _panels_note(shown),
-            "curves": _curves(data, len(metrics)),
-            "certificate": tables.certificate_rows(certificate),
-            "bound_picture": tables.bound_picture(certificate),
-            "bound_numbers": tables.bound_numbers(certificate),
-            "config": tables.config_rows({**config, **_timing(seconds), "isojepa": __version__}),
+            "tiles": glance.tiles(certificate),
+            "sections": "\n\n".join(part.html for part in parts if part.html),
+            "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
         }
     )
     write_text(Path(path), page)
@@ -91,7 +98,7 @@ def _fill(parts: Mapping[str, str]) -> str:
 
 
 def _read(name: str) -> str:
-    return files("isojepa.report").joinpath(name).read_text(encoding="utf-8")
+    return files("isojepa.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:
@@ -99,10 +106,19 @@ def _json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
 
 
-def _panel_data(shown: Panels) -> dict[str, Any]:
+def _panel_data(shown: Panels | None) -> dict[str, Any]:
     """The points of every panel as flat lists x0, y0, x1, y1, ... with four digits of the panel's width."""
-    embedding = shown.panels[-1]
     data: dict[str, Any] = {
+        "panels": [],
+        "colors": [],
+        "turned": None,
+        "startTurned": False,
+        "rotation": None,
+    }
+    if shown is None or not len(shown.colors):
+        return data
+    embedding = shown.panels[-1]
+    data |= {
         "panels": [
             {
                 "symbol": panel.symbol,
@@ -116,7 +132,6 @@ def _panel_data(shown: Panels) -> dict[str, Any]:
         "colors": ["#" + bytes(rgb).hex() for rgb in (255 * shown.colors).round().astype(np.uint8)],
         "turned": None if shown.turned is None else _short(shown.turned, embedding.half),
         "startTurned": shown.prefer_turned,
-        "rotation": None,
     }
     if shown.rotation is not None and len(shown.rotation.matrix) == 2:
         data["rotation"] = {
@@ -128,32 +143,15 @@ def _panel_data(shown: Panels) -> dict[str, Any]:
 
 
 def _short(points: np.ndarray, half: float) -> list[float]:
-    digits = max(0, 4 - math.floor(math.log10(half)) - 1)
+    digits = 4 - math.floor(math.log10(half)) - 1
     return [round(value, digits) for value in points.ravel().tolist()]
 
 
-def _curve_data(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The curves' columns; of many rows, some at even distances with the first and the last."""
-    count = min(len(metrics), _ROWS)
-    rows = [metrics[i] for i in np.linspace(0, len(metrics) - 1, count).round().astype(int)] if count else []
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: [_finite(row.get(name)) for row in rows] for name in names}
-    drawn = {name: column for name, column in columns.items() if any(v is not None for v in column)}
-    steps = columns.get("step", [])
-    return {
-        "steps": list(range(1, count + 1)) if None in steps or not steps else steps,
-        "r2": drawn.get("r2"),
-        "losses": {name: column for name, column in drawn.items() if name not in _NOT_TERMS},
-    }
-
-
-def _finite(value: Any) -> float | None:
-    """A number for JSON; None for what is missing, not a number, or not finite."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+def _verdict(certificate: Certificate) -> str:
+    """The first sentence large, the others below it."""
+    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z])", certificate.verdict, maxsplit=1)
+    more = "".join(f'\n<p class="more">{escape(text)}</p>' for text in others)
+    return f"<h1>{escape(first)}</h1>{more}"
 
 
 def _facts(certificate: Certificate, seconds: float | None) -> str:
@@ -162,6 +160,9 @@ def _facts(certificate: Certificate, seconds: float | None) -> str:
         f"{certificate.dim} dimension" + "s" * (certificate.dim != 1),
         f"{100 * certificate.confidence:g} % intervals",
     ]
+    if certificate.dropped:
+        rows = "1 row" if certificate.dropped == 1 else f"{certificate.dropped:,} rows"
+        facts.append(f"{rows} with NaN or Inf left out")
     if seconds is not None:
         facts.append(f"trained in {_duration(seconds)}")
     return " · ".join(facts)
@@ -183,77 +184,3 @@ def _warning(status: str, reason: str) -> str:
         return ""
     because = f": {escape(reason)}" if reason else ""
     return f'<p class="warning"><b>The run {escape(status)}</b>{because}.</p>'
-
-
-def _figures(shown: Panels) -> str:
-    figures = []
-    for panel in shown.panels:
-        caption = escape(panel.caption)
-        if panel.symbol == "h" and shown.rotation is not None:
-            hidden = "" if shown.prefer_turned else " hidden"
-            caption += f' <span id="when-turned"{hidden}>after the best rotation</span>'
-        figures.append(
-            f"<figure><h3>{escape(panel.name)} <i>{escape(panel.symbol)}</i></h3>"
-            f'<canvas role="img" aria-label="{escape(panel.name)} as coloured points"></canvas>'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
-    return "\n".join(figures)
-
-
-def _toggle(shown: Panels) -> str:
-    if shown.rotation is None:
-        return ""
-    state = str(shown.prefer_turned).lower()
-    return (
-        f'<button id="turn" type="button" role="switch" aria-checked="{state}">'
-        "<span></span>Turn the embedding onto the latents</button>"
-    )
-
-
-def _panels_note(shown: Panels) -> str:
-    count = len(shown.colors)
-    source = "latents" if shown.panels[0].symbol == "z" else "embedding"
-    note = f"{count:,} points, coloured by the angle and radius of the {source}."
-    if shown.left_out:
-        note += f" {shown.left_out:,} samples with NaN or Inf are not shown."
-    if len(shown.panels) > 1:
-        note += " Point at one to see it, and its neighbourhood, in every panel."
-    if shown.rotation is not None:
-        note += f" The best rotation is {_describe(shown.rotation.matrix)}."
-    return note
-
-
-def _describe(matrix: np.ndarray) -> str:
-    """A rotation in words; counterclockwise counts as positive."""
-    reflects = np.linalg.det(matrix) < 0
-    if len(matrix) == 1:
-        return "a change of sign" if reflects else "the identity"
-    if len(matrix) > 2:
-        return f"one of {len(matrix)} dimensions, found by orthogonal Procrustes"
-    if reflects:
-        return "a turn with a reflection"
-    degrees = math.degrees(math.atan2(matrix[0, 1], matrix[0, 0]))
-    return f"a turn by {degrees:.0f}°".replace("-", "−")
-
-
-def _curves(data: Mapping[str, Any], evaluations: int) -> str:
-    """The section of the training curves; nothing without metrics."""
-    charts = []
-    if data["r2"]:
-        charts.append(_chart("r2", "Held-out R²", "each line is ten times closer to 1"))
-    if data["losses"]:
-        charts.append(_chart("losses", "Loss and its terms", "mean between evaluations"))
-    if not charts:
-        return ""
-    note = ""
-    if evaluations > _ROWS:
-        note = f'<p class="note">{_ROWS} of {evaluations:,} evaluations are drawn.</p>'
-    return f'<section><h2>Training</h2><div class="charts">{"".join(charts)}</div>{note}</section>'
-
-
-def _chart(name: str, title: str, note: str) -> str:
-    return (
-        f'<figure><h3>{title} <small>{note}</small></h3><div class="legend"></div>'
-        f'<div class="chart" id="{name}" tabindex="0" role="group" '
-        f'aria-label="{title} over training steps; arrow keys read the values"></div></figure>'
-    )

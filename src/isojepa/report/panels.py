@@ -1,10 +1,15 @@
 """What the picture and the page both show: the same points as latents, as observations and as embeddings.
 
-A panel is a square with two coordinates. Data of more dimensions show their first two; data of one
-dimension are spread upwards in the order of the samples. The embedding also comes turned onto the latents
-by the best rotation h -> (h - c) Q + o (orthogonal Procrustes) where the two have one dimension in common.
+A panel is a square with two coordinates. Data of more dimensions show their first two, observations of very
+many, such as images, their first two principal components; data of one dimension are spread upwards in the
+order of the samples. The embedding also comes turned onto the latents by the best rotation
+h -> (h - c) Q + o (orthogonal Procrustes) where both have one number of dimensions. With few samples for so
+many dimensions a rotation fits any points, so it is then fitted on other samples than are shown.
+
+A square holds the central 99 % of the points and 1.6 times as much room; what lies further out is counted.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +19,9 @@ from isojepa.linear import LinearMap, procrustes
 from isojepa.report.colors import polar_colors
 
 _MARGIN = 1.06  # empty border around the points
+_CENTRAL, _ROOM = 0.99, 1.6  # share of the points, and how much further a square reaches
+_MANY = 32  # coordinates of an observation from which two of them say nothing
+_ENOUGH = 50  # samples per dimension from which a rotation may be fitted on those that are shown
 
 Points = np.ndarray | torch.Tensor
 
@@ -52,6 +60,8 @@ class Panels:
         rotation: the map that turned it.
         prefer_turned: whether the turned embedding is the one to show first.
         left_out: how many samples were dropped for holding NaN or Inf.
+        outside: how many of the points lie outside a square.
+        held_out: whether the rotation was fitted on samples that are not shown.
     """
 
     panels: tuple[Panel, ...]
@@ -60,6 +70,8 @@ class Panels:
     rotation: LinearMap | None
     prefer_turned: bool
     left_out: int
+    outside: int = 0
+    held_out: bool = False
 
 
 def arrange(latents: Points | None, observations: Points | None, embeddings: Points, *, limit: int) -> Panels:
@@ -83,9 +95,11 @@ def arrange(latents: Points | None, observations: Points | None, embeddings: Poi
         if len(rows) != len(h):
             raise ValueError(f"embeddings and {name} must have equal lengths, got {len(h)} and {len(rows)}")
     usable = np.flatnonzero(np.logical_and.reduce([np.isfinite(rows).all(1) for *_, rows in given]))
-    rotation = None
+    rotation, held_out, total = None, False, len(usable)
     if z is not None and z.shape[1] == h.shape[1] and len(usable) > 1:
-        rotation = procrustes(h[usable], z[usable])
+        held_out = 4 <= len(usable) < _ENOUGH * h.shape[1]
+        fit, usable = (usable[::2], usable[1::2]) if held_out else (usable, usable)
+        rotation = procrustes(h[fit], z[fit])
     count = min(limit, len(usable))
     kept = usable[np.linspace(0, len(usable) - 1, count).round().astype(int)] if count else usable
     colors = polar_colors(h[kept] if z is None else z[kept])
@@ -100,20 +114,25 @@ def arrange(latents: Points | None, observations: Points | None, embeddings: Poi
         turned=turned,
         rotation=rotation,
         prefer_turned=rotation is not None and h.shape[1] > 2,
-        left_out=len(h) - len(usable),
+        left_out=len(h) - total,
+        outside=_outside(panels, turned),
+        held_out=held_out,
     )
 
 
 def _rows(values: Points) -> np.ndarray:
     """(n, features) in float64."""
     array = torch.as_tensor(values).detach().to("cpu", torch.float64).numpy()
-    return array.reshape(len(array), -1)
+    return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
 def _panel(name: str, symbol: str, rows: np.ndarray) -> Panel:
     dim = rows.shape[1]
     caption = ""
-    if dim > 2:
+    if symbol == "x" and dim >= _MANY and len(rows) > 2:
+        caption = f"first 2 principal components of {dim} coordinates"
+        rows = _principal(rows)
+    elif dim > 2:
         caption = f"first 2 of {dim} coordinates"
     elif dim == 1:
         caption = "one coordinate, across; samples in order, upwards"
@@ -130,13 +149,33 @@ def _spread(rows: np.ndarray) -> np.ndarray:
     return np.column_stack((rows[:, 0], np.linspace(-reach, reach, len(rows))))
 
 
+def _principal(rows: np.ndarray) -> np.ndarray:
+    """(n, 2) coordinates along the directions of most variance."""
+    centred = rows - rows.mean(0)
+    if len(rows) > rows.shape[1]:
+        return np.asarray(centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1])
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    return np.asarray(vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0)))
+
+
 def _square(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre and half side of the square around points."""
+    """Centre and half side of the square around points, without those far from all others."""
     if not len(points):
         return np.zeros(2), 1.0
-    low, high = points.min(0), points.max(0)
+    low, high = np.quantile(points, [(1 - _CENTRAL) / 2, (1 + _CENTRAL) / 2], axis=0)
+    room = (_ROOM - 1) / 2 * (high - low)
+    low, high = np.maximum(low - room, points.min(0)), np.minimum(high + room, points.max(0))
     half = float((high - low).max()) / 2 * _MARGIN
     return (low + high) / 2, half if half > 0 else 1.0
+
+
+def _outside(panels: list[Panel], turned: np.ndarray | None) -> int:
+    """How many points some panel does not show, turned or not."""
+    shown = [(panel, panel.points) for panel in panels]
+    if turned is not None:
+        shown.append((panels[-1], turned))
+    far = [(np.abs(points - panel.centre) > panel.half).any(1) for panel, points in shown]
+    return int(np.logical_or.reduce(far).sum())
 
 
 def _with_one_scale(panels: list[Panel], turned: np.ndarray) -> list[Panel]:

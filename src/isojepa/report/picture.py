@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from isojepa.files import write_whole
 from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import Panel, Points, arrange
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LIMIT = 6000
 _INCHES = (9.0, 3.1)
@@ -43,6 +43,9 @@ def write_picture(
     Raises:
         ValueError: the arrays differ in length.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: only for those who draw
+    from matplotlib.figure import Figure
+
     shown = arrange(latents, observations, embeddings, limit=_LIMIT)
     figure = Figure(figsize=_INCHES, dpi=_DPI, facecolor="white")
     canvas = FigureCanvasAgg(figure)
@@ -60,7 +63,7 @@ def write_picture(
     write_whole(Path(path), canvas.print_png)
 
 
-def _draw(axes: Axes, panel: Panel, colors: np.ndarray) -> None:
+def _draw(axes: "Axes", panel: Panel, colors: np.ndarray) -> None:
     """One panel: points without ticks, the name below."""
     size = float(np.clip(14_000 / max(len(colors), 1), 2.2, 14))
     axes.scatter(panel.points[:, 0], panel.points[:, 1], s=size, c=colors, alpha=0.85, linewidths=0)
@@ -75,7 +78,7 @@ def _draw(axes: Axes, panel: Panel, colors: np.ndarray) -> None:
     axes.text(0.5, -0.1, panel.caption, color=QUIET, fontsize=5.5, **below)
 
 
-def _arrow(axes: Axes, name: str, gap: float) -> None:
+def _arrow(axes: "Axes", name: str, gap: float) -> None:
     """An arrow from the panel on the left, with the name of the map it stands for; gap in panel widths."""
     style = {"arrowstyle": "-|>,head_width=0.18,head_length=0.35", "color": QUIET, "linewidth": 0.9}
     axes.annotate("", (-0.18 * gap, 0.5), (-0.82 * gap, 0.5), xycoords="axes fraction", arrowprops=style)

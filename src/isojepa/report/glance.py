@@ -1,0 +1,119 @@
+"""What a reader sees first: the badge of the grade, and four tiles that lead to the four sections."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from isojepa.certificates.certificate import Certificate
+from isojepa.report.numbers import near_one, percent
+
+_GRADES = {
+    "rotation": "good",
+    "bounded": "good",
+    "linear": "fair",
+    "partial": "fair",
+    "unproven": "plain",
+}
+_GOOD, _FAIR = 0.99, 0.9  # R^2 and linear shares
+_TIGHT = 0.1  # share of a latent's variance that a useful bound allows
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One thing to know: its section, a number, what that is, and a tone (good, fair, poor or plain)."""
+
+    section: str
+    value: str
+    says: str
+    tone: str
+
+
+def badge(certificate: Certificate) -> str:
+    """The grade in its colour."""
+    tone = _GRADES.get(certificate.grade, "poor")
+    return f'<span class="badge {tone}">{escape(certificate.grade)}</span>'
+
+
+def tiles(certificate: Certificate) -> str:
+    """The four tiles."""
+    found = (_recovered(certificate), _bound(certificate), _spectrum(certificate), _assumptions(certificate))
+    return "".join(
+        f'<a class="tile {tile.tone}" href="#{tile.section}"><span>{tile.section.capitalize()}</span>'
+        f"<b>{escape(tile.value)}</b><small>{escape(tile.says)}</small></a>"
+        for tile in found
+    )
+
+
+def share_tone(share: float) -> str:
+    """The tone of an R^2 or of a linear share; of one that is not known, plain."""
+    if share >= _GOOD:
+        return "good"
+    return "fair" if share >= _FAIR else "poor" if share < _FAIR else "plain"
+
+
+def tally(certificate: Certificate) -> dict[str, list[str]]:
+    """Names of the assumptions by verdict."""
+    found: dict[str, list[str]] = {}
+    for item in certificate.assumptions:
+        found.setdefault(item.verdict, []).append(item.name)
+    return found
+
+
+def troubles(certificate: Certificate) -> str:
+    """Which assumptions fail and which are unclear; empty if all hold."""
+    found, parts = tally(certificate), []
+    for verdict, one, several in (("fails", "fails", "fail"), ("unclear", "is unclear", "are unclear")):
+        names = found.get(verdict, [])
+        if names:
+            parts.append(f"{_listed(names)} {one if len(names) == 1 else several}")
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names with commas and a last "and"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _recovered(c: Certificate) -> Tile:
+    if c.recovery is None:
+        return Tile("recovered", "–", "no latents to compare with", "plain")
+    r2 = c.recovery.r2_h_to_z.estimate
+    return Tile("recovered", f"R² {near_one(r2)}", "of the latents, by a linear map", share_tone(r2))
+
+
+def _bound(c: Certificate) -> Tile:
+    if c.bound is None:
+        return Tile("bound", "–", "none for this source", "plain")
+    if c.bound.refuted:
+        return Tile("bound", "refuted", "the pairs lie too close for this ρ", "poor")
+    if c.unpaired:
+        return Tile("bound", "unpaired", "the two views hardly correlate", "poor")
+    if c.holds is False:
+        return Tile("bound", "exceeded", "the measured error is above it", "poor")
+    high = c.bound.per_dimension.high
+    tone = "good" if high <= _TIGHT else "fair" if high <= 1 else "plain"
+    return Tile("bound", f"≤ {percent(high)}", "of a latent’s variance wrong, without labels", tone)
+
+
+def _spectrum(c: Certificate) -> Tile:
+    if c.spectrum is not None:
+        share = c.spectrum.linear.estimate
+        says = "linear in the latents"
+        if c.lags is not None and c.lags.identifiable:
+            says += f"; {percent(c.lags.linear.estimate)} from the decay alone"
+        return Tile("spectrum", percent(share), says, share_tone(share))
+    if c.lags is None:
+        return Tile("spectrum", "–", "needs latents or trajectories", "plain")
+    if not c.lags.identifiable:
+        return Tile("spectrum", "cannot be told", "from how the embedding decays", "plain")
+    share = c.lags.linear.estimate
+    return Tile("spectrum", percent(share), "linear, without labels", share_tone(share))
+
+
+def _assumptions(c: Certificate) -> Tile:
+    if not c.assumptions:
+        return Tile("assumptions", "–", "not checked", "plain")
+    found = tally(c)
+    tone = "poor" if "fails" in found else "fair" if "unclear" in found else "good"
+    value = f"{len(found.get('holds', []))} of {len(c.assumptions)} hold"
+    return Tile("assumptions", value, troubles(c) or "on the " + c.assumptions[0].of, tone)

@@ -1,0 +1,78 @@
+"""The lines of a certificate: name, value with interval, a bar, a sentence, and the equation when opened.
+
+R^2 is placed by its nines, -log10(1 - R^2), so that 0.99 and 0.999 are as far apart as 0.9 and 0.99; every
+other number is placed linearly, with zero in view. Bars are plain boxes placed by percentages.
+"""
+
+import math
+from collections.abc import Iterable
+from html import escape
+
+from isojepa.certificates.words import Line
+from isojepa.report.each import NINES, place
+from isojepa.report.equations import Equation
+from isojepa.report.formulas import LINES
+from isojepa.report.numbers import number, span
+
+_SIGNS = {"->": "→", "R2": "R²", "^2": "²", "eps": "ε", "delta": "δ", "rho": "ρ"}
+
+
+def lines(found: Iterable[Line]) -> str:
+    """Rows that open to their equations."""
+    rows = "".join(_row(line) for line in found)
+    return f'<div class="lines">{rows}</div>' if rows else ""
+
+
+def equation(found: Equation, title: str = "Equation") -> str:
+    """An equation that opens by click or key."""
+    return f'<details class="equation"><summary>{escape(title)}</summary>{found.html()}</details>'
+
+
+def signs(text: str) -> str:
+    """Plain names with their signs."""
+    for plain, sign in _SIGNS.items():
+        text = text.replace(plain, sign)
+    return text
+
+
+def sentence_of(text: str) -> str:
+    """As a sentence of its own."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _row(line: Line) -> str:
+    found = LINES.get(line.name)
+    cells = (
+        f"<span class=name>{escape(signs(line.name))}</span>"
+        f"<span class=value><b>{escape(number(line.value))}</b> "
+        f"<small>{escape(span(line.interval))}</small></span>"
+        f"<span class=bar>{_interval_bar(line)}</span>"
+        f"<span class=says>{escape(sentence_of(line.sentence))}</span>"
+    )
+    if found is None:
+        return f'<div class="line">{cells}</div>'
+    opened = f'<div class="equation">{found.html()}</div>'
+    return f'<details class="line"><summary>{cells}</summary>{opened}</details>'
+
+
+def _interval_bar(line: Line) -> str:
+    """The interval as a small bar with a dot at the estimate; empty where there is none to draw."""
+    interval = line.interval
+    if interval is None or not all(map(math.isfinite, (interval.low, interval.estimate, interval.high))):
+        return ""
+    ends = (interval.low, interval.estimate, interval.high)
+    if line.name.startswith("R2"):
+        low, middle, high = map(place, ends)
+        ticks = "".join(f'<i style="left:{100 * k / NINES:g}%"></i>' for k in range(NINES + 1))
+    else:
+        start, stop = min(interval.low, 0.0), max(interval.high, 0.0)
+        stop += 0.12 * (stop - start)
+        if not 0 < stop - start < math.inf:
+            return ""
+        low, middle, high = ((end - start) / (stop - start) for end in ends)
+        ticks = f'<i style="left:{-100 * start / (stop - start):.4g}%"></i>'
+    return (
+        f'<span class="interval">{ticks}'
+        f'<s style="left:{100 * low:.4g}%;width:{100 * (high - low):.4g}%"></s>'
+        f'<b style="left:{100 * middle:.4g}%"></b></span>'
+    )
