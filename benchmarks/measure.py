@@ -24,6 +24,22 @@ def alternate(
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def forget_peak() -> float:
+    """MiB resident now; `peak_mib` then tells of what comes after."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peak_mib() -> float:
+    """The most MiB that were resident since `forget_peak`."""
+    return _status("VmHWM")
+
+
+def _status(key: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key))
+
+
 PEAK = """
 import ctypes, sys
 sys.path.insert(0, {here!r})

@@ -107,10 +107,18 @@ def settings() -> str:
     return "\n".join(lines)
 
 
+def trust() -> str:
+    """How far the label-free spectrum can be trusted."""
+    from isojepa.studies.label_free_spectrum_page import summary
+
+    return summary(json.loads((RESULTS / "label_free_spectrum.json").read_text())["rows"])
+
+
 PAGES = {
     "README.md": {"quality": quality, "speed": speed},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
+    "docs/spectrum.md": {"trust": trust},
 }
 
 

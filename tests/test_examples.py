@@ -37,6 +37,13 @@ def test_two_processes_print_the_loss_and_gradient_of_one():
 
 
 @pytest.mark.slow
+def test_own_trajectories_are_learned_better_when_their_pairs_are_weighed(capsys):
+    names = runpy.run_path(str(EXAMPLES / "own_trajectories.py"))
+    r2 = {name: found.recovery.r2_h_to_z.estimate for name, found in names["certificates"].items()}
+    assert r2["isotropised"] > r2["as they are"] + 0.05
+
+
+@pytest.mark.slow
 def test_the_ten_lines_of_the_readme_recover_the_spiral(capsys):
     names = runpy.run_path(str(EXAMPLES / "spiral.py"))
     assert names["run"].r2 >= 0.986
