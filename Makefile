@@ -23,7 +23,7 @@ test: lint      ## lint, types and the tests
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow' tests src
 
 test-slow: $(READY) ## the quality claims: trains for minutes
-	$(RUN)/pytest -m slow tests
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m slow tests
 
 lint: $(READY)  ## ruff and mypy
 	$(RUN)/ruff check src tests benchmarks examples docs

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import isojepa as ij
 from isojepa.certificates import measure_bound, measure_recovery
 from isojepa.certificates.bound import published, sharper
 
@@ -146,3 +147,15 @@ def test_the_sharper_bound_is_attained_and_never_above_the_published_one():
     bound = measure_bound(1.1 * z, 1.1 * z_next, 0.8)
     assert bound.sharper.estimate < bound.bound.estimate
     assert measure_recovery(1.1 * z, z).procrustes_error.low <= bound.sharper.high
+
+
+def test_pairs_that_lie_in_too_few_blocks_give_no_bound_and_say_so():
+    rng = np.random.default_rng(5)
+    h, h_next = pairs(rng, 1000, 2, 0.9)
+    for kept in (20, 60):
+        few = h.copy()
+        few[kept:] = np.nan
+        certificate = ij.certify(few, next=h_next, rho=0.9, drop=True, checks=False)
+        assert certificate.samples == kept
+        assert certificate.bound is None
+        assert "too close together" in certificate.bound_missing

@@ -192,3 +192,45 @@ def test_recorded_paths_are_held_out_whole_and_their_differences_widen_the_inter
     drawn = recorded.in_order().draw(500, ij.generator(0, "draw"))
     assert (np.diff(drawn[0]) >= 0).all()
     assert ij.certify(lambda x: x, recorded.world(ij.worlds.Identity()), samples=2000, checks=False)
+
+
+def test_trajectories_in_bfloat16_are_read():
+    certificate = ij.certify(paths(count=50).bfloat16(), rho=0.9, checks=False)
+    assert certificate.samples == 39 * 50
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (None, {}, "must be an array .*, got None"),
+        ([np.ones((5, 2)), np.ones((4, 2))], {}, "must be one array, .* unequal lengths"),
+        (np.ones((5, 3, 0)), {}, r"at least 2 steps, 1 path and 1 dimension, got shape \(5, 3, 0\)"),
+        (np.ones((50, 2)), {"confidence": "high"}, "confidence must lie in"),
+        (np.ones((50, 2)), {"confidence": 0.99999}, "confidence must be at most 0.9995 with checks"),
+        (lambda x: x, {"world": "spiral"}, "world must be a World, got str"),
+    ],
+    ids=["none", "ragged", "no-dim", "word", "memory", "world"],
+)
+def test_what_cannot_be_certified_is_refused_in_a_sentence(source, options, message):
+    with pytest.raises(ValueError, match=message):
+        ij.certify(source, **options)
+
+
+def test_views_of_opposite_sign_and_steps_out_of_order_are_told_apart():
+    h, h_next = pairs()
+    assert "correlate negatively" in ij.certify(h, next=-h_next, checks=False).verdict
+    shuffled = np.random.default_rng(0).permutation(paths(steps=500, count=1)[:, 0].numpy())
+    assert "Steps next to each other" in ij.certify(shuffled, trajectory=True).verdict
+
+
+def test_too_few_samples_for_a_map_are_told():
+    z = np.random.default_rng(0).standard_normal((60, 40))
+    assert "60 samples are too few" in ij.certify(z, latents=z, checks=False).verdict
+
+
+def test_paths_that_never_move_warn_of_nothing(recwarn):
+    h = np.broadcast_to(np.random.default_rng(0).standard_normal((1, 50, 2)), (60, 50, 2))
+    certificate = ij.certify(h, rho=0.9)
+    assert certificate.grade == "refuted"
+    assert not certificate.lags.identifiable
+    assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]

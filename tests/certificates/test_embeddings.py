@@ -156,3 +156,60 @@ def test_damaged_hdf5_is_refused_and_its_absence_says_what_to_install(tmp_path, 
 
 def _missing():
     raise ImportError("no h5py")
+
+
+def test_masked_numbers_are_missing(arrays):
+    masked = np.ma.masked_array(arrays["h"], mask=np.zeros((101, 3), bool))
+    masked[7, 1] = np.ma.masked
+    with pytest.raises(ValueError, match="embeddings must be finite, got NaN or Inf in 1 of 101"):
+        list(Embeddings(masked).chunks())
+    kept = rows(Embeddings(masked, drop=True).chunks())
+    np.testing.assert_array_equal(kept, np.delete(arrays["h"], 7, axis=0))
+
+
+def test_latents_of_the_second_view_are_checked_like_all_others(arrays):
+    bad = arrays["z"].copy()
+    bad[3] = np.nan
+    with pytest.raises(ValueError, match="latents_next must be finite, got NaN or Inf in 1 of 101"):
+        list(Embeddings(arrays["h"], arrays["h_next"], arrays["z"], bad).chunks())
+    with pytest.raises(ValueError, match=r"latents of both views must have one shape, got \(101, 2\) and"):
+        Embeddings(arrays["h"], arrays["h_next"], arrays["z"], bad[:, :1])
+    with pytest.raises(ValueError, match="latents_next goes with latents"):
+        Embeddings(arrays["h"], arrays["h_next"], z_next=bad)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.ones(9, 2) > 0, "must hold real numbers, got torch.bool"),
+        (torch.ones(9, 2).to_sparse(), "must be a dense tensor"),
+        (torch.ones(9, 2, device="meta"), "got one without data"),
+    ],
+    ids=["bool", "sparse", "meta"],
+)
+def test_tensors_without_plain_numbers_are_refused(tensor, message):
+    with pytest.raises(ValueError, match=message):
+        Embeddings(tensor)
+
+
+def test_rho_may_be_any_single_number():
+    for rho in (0.5, np.float32(0.5), np.array(0.5), torch.tensor(0.5)):
+        assert module.check_rho(rho) == 0.5
+    with pytest.raises(ValueError, match=r"got '0\.9'"):
+        module.check_rho("0.9")
+
+
+def test_files_of_another_kind_than_their_name_and_names_with_colons(tmp_path, recwarn):
+    np.save(tmp_path / "a::b.npy", np.eye(3))
+    assert read_named(tmp_path / "a::b.npy")["h"].shape == (3, 3)
+    assert read_array(f"{tmp_path / 'a::b.npy'}::h").shape == (3, 3)
+    (tmp_path / "text.npy").write_text("1,2")
+    with pytest.raises(ValueError, match="does not begin like one"):
+        read_named(tmp_path / "text.npy")
+    (tmp_path / "a::b.npy").rename(tmp_path / "array.npz")
+    with pytest.raises(ValueError, match="of another kind"):
+        read_named(tmp_path / "array.npz")
+    (tmp_path / "head.csv").write_text("h0,h1\n")
+    with pytest.raises(ValueError, match="a header and no rows"):
+        read_named(tmp_path / "head.csv")
+    assert not len(recwarn)

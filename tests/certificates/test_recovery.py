@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
+import isojepa as ij
 from isojepa.certificates import measure_recovery
 
 
@@ -122,3 +123,32 @@ def test_more_embedding_dimensions_than_latents_have_r2_but_no_rotation():
     assert recovery.r2_h_to_z.estimate > 0.5
     assert recovery.procrustes_error is None
     assert recovery.orthogonality_error is None
+
+
+@pytest.mark.parametrize("n", [20, 33, 40])
+def test_blocks_of_one_row_are_no_constants(n):
+    z = np.random.default_rng(0).standard_normal((n, 2))
+    recovery = measure_recovery(z + 3, z)
+    assert recovery.r2_h_to_z.estimate == pytest.approx(1)
+    assert recovery.r2_orthogonal.estimate == pytest.approx(1)
+
+
+def test_a_latent_that_only_changes_between_blocks_is_no_constant():
+    rng = np.random.default_rng(1)
+    z = np.repeat(rng.standard_normal((40, 2)), 50, axis=0)
+    recovery = measure_recovery(z @ rotation(rng, 2), z)
+    assert recovery.r2_per_latent == pytest.approx((1, 1))
+
+
+def test_intervals_of_ratios_far_out_of_scale_are_finite(recwarn):
+    h, z, _ = sample(2)
+    recovery = measure_recovery(h, z * 1e-90)
+    assert np.isfinite([recovery.r2_orthogonal.low, recovery.r2_orthogonal.high]).all()
+    assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]
+
+
+def test_a_score_from_a_single_block_is_refused():
+    h, z, _ = sample(3, n=1000)
+    h[505:] = np.nan
+    with pytest.raises(ValueError, match="too close together in the second half"):
+        ij.certify(h, latents=z, drop=True, checks=False)

@@ -174,3 +174,66 @@ def test_a_report_is_written_for_any_source(capsys, tmp_path, pairs, encoder):
         text = page.read_text()
         assert "World model: the embedding is a rotation" in text
         assert "http" not in text.split("<script")[0].replace("http-equiv", "")
+
+
+BROKEN = """
+import torch
+
+def fails(x):
+    raise KeyError("no such key")
+
+def nothing(x):
+    return None
+
+def short(x):
+    return x[:-1]
+
+class Pair(torch.nn.Module):
+    def forward(self, x):
+        return x, x
+
+class Sized(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+
+class Noisy(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = torch.nn.Dropout(0.9)
+
+    def forward(self, x):
+        return self.drop(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fails", "cannot embed observations (50, 2) of torch.float32: KeyError: 'no such key'"),
+        ("nothing", "must return a tensor or array (samples, dim), got NoneType"),
+        ("short", "must return a row for each of 50 observations, got shape (49, 2)"),
+        ("Pair", "must return a tensor or array (samples, dim), got tuple"),
+        ("Sized", "cannot be made: TypeError"),
+    ],
+)
+def test_an_encoder_that_breaks_is_told_in_one_line(capsys, tmp_path, name, message):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).standard_normal((50, 2)))
+    source = f"{tmp_path / 'broken.py'}:{name}"
+    assert message in refused(capsys, source, "--data", tmp_path / "x.npz", "--no-checks")
+
+
+def test_modules_embed_in_evaluation_mode(capsys, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    x = np.random.default_rng(0).standard_normal((200, 2)).astype(">f8")
+    np.savez(tmp_path / "x.npz", x=x, z=x)
+    source = f"{tmp_path / 'broken.py'}:Noisy"
+    found = certificate(capsys, source, "--data", tmp_path / "x.npz", "--no-checks")
+    assert found["grade"] == "rotation"
+
+
+def test_observations_that_are_no_numbers_are_refused(capsys, tmp_path, encoder):
+    np.savez(tmp_path / "words.npz", x=np.array([["a", "b"]] * 9))
+    np.savez(tmp_path / "scalar.npz", x=np.float64(3))
+    assert "x must hold real numbers" in refused(capsys, encoder, "--data", tmp_path / "words.npz")
+    assert "x must have rows" in refused(capsys, encoder, "--data", tmp_path / "scalar.npz")

@@ -254,3 +254,39 @@ def test_no_warning_reaches_the_user_from_heavy_tails():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Langevin(1, StudentT(3.0), 0.9).sample(10, generator(0))
+
+
+@pytest.mark.slow
+def test_a_lag_so_short_that_cells_would_blur_it_is_refused():
+    with pytest.raises(ValueError, match=r"rho must be at most 0.9999\d+ after a lag of 1e-09"):
+        Langevin(1, rho=0.9, lag=1e-9)
+    z, z_next = Langevin(1, rho=0.9, lag=0.01).sample(N, generator(14, "short"))
+    step = (z_next - z).double().square().mean().item()
+    assert step == pytest.approx(2 * (1 - 0.9**0.01), rel=0.03)
+
+
+def test_a_class_in_place_of_a_law_is_refused():
+    with pytest.raises(ValueError, match=r"law must be an object, got the class Uniform: write Uniform\(\)"):
+        Langevin(1, law=Uniform)
+
+
+class Shaped:
+    def __init__(self, log_density, support=(-math.inf, math.inf)):
+        self.log_density, self.support = log_density, support
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (Shaped(lambda z: 0 * z), "must fall to 0 towards -inf"),
+        (Shaped(lambda z: z**2), "must fall to 0 towards -inf"),
+        (Shaped(lambda z: -z, (-1.0, -math.inf)), "support must be an interval"),
+        (Shaped(lambda z: -(z**2), 3), "support must be an interval"),
+        (Shaped(lambda z: -40 * (z**2 - 1) ** 2), "wells too deep"),
+    ],
+    ids=["flat", "growing", "reversed", "number", "wells"],
+)
+def test_laws_that_no_diffusion_has_are_refused(law, message, recwarn):
+    with pytest.raises(ValueError, match=message):
+        Langevin(1, law=law, rho=0.9)
+    assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]

@@ -175,3 +175,20 @@ def test_a_lag_that_is_not_positive_is_refused(lag):
 def test_a_sample_size_that_is_no_positive_integer_is_refused(process, n):
     with pytest.raises(ValueError, match=f"number of samples must be a positive integer, got {n}"):
         process.sample(n, generator(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": None}, "dim must be a positive integer, got None"),
+        ({"dim": math.inf}, "dim must be a positive integer, got inf"),
+        ({"rho": "0.9"}, "rho must be a number or one per dimension, got '0.9'"),
+        ({"rho": None}, "rho must be a number"),
+        ({"rho": [[0.9, 0.9]]}, "rho must be a number"),
+        ({"lag": "1"}, "lag must be positive and finite, got '1'"),
+    ],
+    ids=["dim-none", "dim-inf", "rho-word", "rho-none", "rho-nested", "lag-word"],
+)
+def test_what_is_no_number_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        OrnsteinUhlenbeck(**{"dim": 2, "rho": 0.9, **options})

@@ -180,3 +180,11 @@ def test_constant_and_unbounded_states_are_refused():
     seen = np.full((10, 4, 1), np.nan)
     with pytest.raises(ValueError, match="observations must be finite"):
         Recorded(RNG.normal(size=(10, 4, 2)), seen).world()
+
+
+def test_states_in_bfloat16_are_read_and_huge_ones_refused():
+    states = torch.randn(50, 5, 2, generator=generator(0, "states"))
+    rounded = Recorded(states.bfloat16())
+    assert rounded.correlation == pytest.approx(Recorded(states.bfloat16().float()).correlation)
+    with pytest.raises(ValueError, match="states must be below 1e100 in size"):
+        Recorded(states.double() * 1e200)

@@ -69,12 +69,23 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
         confidence: of the intervals.
 
     Raises:
-        ValueError: rho outside (0, 1), or fewer than 8 pairs.
+        ValueError: rho outside (0, 1), or too few pairs.
     """
     rho = check_rho(rho)
-    if len(h) < LEAST:
-        raise ValueError(f"the bound needs at least {LEAST} pairs, got {len(h)}")
-    return bound_of(read_views(Embeddings(h, h_next)), rho, confidence)
+    views = read_views(Embeddings(h, h_next))
+    missing = too_few(views)
+    if missing is not None:
+        raise ValueError(f"the bound cannot be measured: {missing}")
+    return bound_of(views, rho, confidence)
+
+
+def too_few(views: Views) -> str | None:
+    """Why there are too few pairs for a bound; None if there are enough."""
+    if views.n < LEAST:
+        return f"it needs at least {LEAST} pairs, got {views.n}"
+    if sum(block.n > 1 for block in views.blocks) < 3:  # rows that were left out may empty the others
+        return f"its {views.n} pairs lie too close together in the file to compare blocks of rows"
+    return None
 
 
 def bound_of(views: Views, rho: float, confidence: float) -> Bound:

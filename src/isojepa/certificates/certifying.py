@@ -1,19 +1,21 @@
 """certify: from an encoder in a world, embeddings or trajectories to a certificate."""
 
 import math
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import LEAST, bound_of
+from isojepa.certificates.bound import bound_of, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
-from isojepa.certificates.embeddings import Embeddings, check_rho
+from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -30,6 +32,7 @@ from isojepa.worlds import (
     World,
 )
 
+_SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
@@ -63,6 +66,7 @@ def certify(
     samples: int | None = None,
     seed: int = 1,
     confidence: float = 0.95,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Certificate:
     """Certify an encoder in a world, embeddings that are already there, or embeddings along trajectories.
 
@@ -84,6 +88,7 @@ def certify(
         samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
         seed: draws them, and the permutations of the checks.
         confidence: of the intervals.
+        progress: called with rows read, their number, and what is being done.
 
     Raises:
         ValueError: the embeddings are not finite, too few, or do not match each other.
@@ -94,19 +99,27 @@ def certify(
         >>> certify(z @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]), latents=z, checks=False).grade
         'rotation'
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
+    if not (isinstance(confidence, numbers.Real) and 0 < confidence < 1):
+        raise ValueError(f"confidence must lie in (0, 1), got {confidence!r}")
+    if checks and confidence > _SUREST:
+        raise ValueError(
+            f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
+        )
     if world is not None:
         if any(given is not None for given in (next, latents, latents_next, rho)) or trajectory:
             raise ValueError("an encoder with a world brings its own next, latents and rho")
+        if not hasattr(world, "sample"):
+            raise ValueError(f"world must be a World, got {type(world).__name__}")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
         case = _in_world(source, world, samples, seed, drop, checks)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
+        if samples is not None:
+            raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
         case = _of_arrays(source, next, latents, latents_next, rho, trajectory, drop)
-    return _certificate(case, checks, seed, confidence)
+    return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
 
 
 def default_samples(dim: int) -> int:
@@ -130,7 +143,7 @@ def _in_world(
     rho, missing = _usable_rho(world)
     trajectories = None
     draw = getattr(getattr(world, "process", None), "trajectory", None)
-    if checks and draw is not None and hasattr(world, "mixing"):
+    if checks and rho is not None and draw is not None and hasattr(world, "mixing"):
         steps, count = _lengths(world.correlation, world.dim)
         path = draw(count, steps, generator(seed, "trajectories"))
         flat = embed(encoder, world.mixing(path.flatten(0, 1)))
@@ -149,6 +162,7 @@ def _in_order(world: World) -> World:
 def _lengths(correlation: float | tuple[float, ...], dim: int) -> tuple[int, int]:
     """Steps and number of trajectories: long enough to see the decay, as many as memory allows."""
     slowest = max(correlation) if isinstance(correlation, tuple) else correlation
+    slowest = min(max(slowest, 1e-300), 1 - 1e-15)  # what rounding made 0 or 1
     steps = int(np.clip(_DECAYS / -math.log(slowest), 16, 256))
     return steps, max(100, min(_DRAWN[0], _DRAWN[1] // dim) // steps)
 
@@ -164,7 +178,7 @@ def _of_arrays(
 ) -> _Case:
     rho = None if rho is None else check_rho(rho)
     missing = None if rho is not None else "the correlation rho of the pairs is not known"
-    shape = tuple(getattr(source, "shape", np.shape(source)))
+    shape = _shape(source)
     if trajectory and len(shape) == 2:
         source, latents = (
             None if array is None else _as_array(array)[:, None] for array in (source, latents)
@@ -178,8 +192,10 @@ def _of_arrays(
         return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing)
     if second is not None or latents_next is not None:
         raise ValueError("trajectories bring their own second views, the next steps: leave next out")
-    if shape[0] < 2:
-        raise ValueError(f"trajectories must have at least 2 steps, got shape {shape}")
+    if shape[0] < 2 or 0 in shape:
+        raise ValueError(
+            f"trajectories must have at least 2 steps, 1 path and 1 dimension, got shape {shape}"
+        )
     h = _as_array(source)
     z = None if latents is None else _as_array(latents)
     if z is not None and z.shape[:2] != h.shape[:2]:
@@ -191,7 +207,21 @@ def _of_arrays(
     return _Case(Embeddings(first, following, z_first, z_following, drop), rho, missing, trajectories=h)
 
 
+def _shape(source: Any) -> tuple[int, ...]:
+    if source is None:
+        raise ValueError("embeddings must be an array (samples, dim), got None")
+    try:
+        return tuple(source.shape if hasattr(source, "shape") else np.shape(source))
+    except ValueError as error:
+        raise ValueError(
+            "embeddings must be one array, (samples, dim) or (steps, paths, dim), got a list of unequal "
+            "lengths"
+        ) from error
+
+
 def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, np.ma.MaskedArray) or (isinstance(value, Tensor) and value.dtype == torch.bfloat16):
+        return to_float64(value.detach().cpu() if isinstance(value, Tensor) else value)
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 
@@ -212,25 +242,31 @@ def _usable_rho(world: World) -> tuple[float | None, str | None]:
     return (correlation[0] if isinstance(correlation, tuple) else correlation), None
 
 
-def _certificate(case: _Case, checks: bool, seed: int, confidence: float) -> Certificate:
+def _certificate(
+    case: _Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
+) -> Certificate:
     """Everything that one pass over the embeddings shows, and the checks."""
     embeddings, rho, missing = case.embeddings, case.rho, case.missing
     dim, latent_dim = embeddings.dim, embeddings.latent_dim
     edges = block_edges(len(embeddings), dim)
     views = Views(edges, dim)
     reading = RecoveryReading(embeddings, edges) if latent_dim is not None else None
+    rows = len(embeddings)
     for chunk in embeddings.chunks(edges):
+        progress(chunk.start, rows, "embeddings")
         views.add(chunk)
         if reading is not None:
             reading.add(chunk)
     if views.n < 2:
         raise ValueError(f"at least 2 samples without NaN or Inf are needed, got {views.n}")
-    if missing is None and views.n < LEAST:
-        missing = f"it needs at least {LEAST} pairs, got {views.n}"
+    missing = missing or too_few(views)
     if missing is None and latent_dim not in (None, dim):
         missing = f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}"
     smallest, mean = spread_of(views.covariance())
+    progress(rows, rows, "spectrum")
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
+    progress(rows, rows, "assumptions")
+    assumptions = _assumptions(case, seed, confidence) if checks else ()
     return Certificate(
         samples=views.n,
         dim=dim,
@@ -246,7 +282,7 @@ def _certificate(case: _Case, checks: bool, seed: int, confidence: float) -> Cer
         lags=lags,
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
-        assumptions=_assumptions(case, seed, confidence) if checks else (),
+        assumptions=assumptions,
     )
 
 

@@ -18,6 +18,7 @@ import contextlib
 import math
 import mmap
 import numbers
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ _NAMES = {
 }
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
-_LARGEST = 1e100  # squares of larger numbers leave float64
+_LARGEST = 1e70  # fourth powers of larger numbers leave float64
 KINDS = "npy, npz, safetensors, HDF5 or CSV"
 
 
@@ -71,7 +72,7 @@ class Embeddings:
         h: (n, m).
         h_next: (n, m), or None when only single views are known.
         z: (n, d), or None when there are no labels.
-        z_next: (n, d) latents of the second view, or None; only `some` reads them.
+        z_next: (n, d) latents of the second view, or None; `chunks` checks them, `some` gives them.
         drop: leave out rows with NaN or Inf in any array, instead of refusing them.
 
     Attributes:
@@ -99,6 +100,12 @@ class Embeddings:
         if h_next is not None and self._arrays["h_next"].shape != self._arrays["h"].shape:
             shapes = f"{tuple(self._arrays['h'].shape)} and {tuple(self._arrays['h_next'].shape)}"
             raise ValueError(f"both views must have one shape, got {shapes}")
+        if z_next is not None:
+            if z is None:
+                raise ValueError("latents_next goes with latents, got it alone")
+            if self._arrays["z_next"].shape != self._arrays["z"].shape:
+                shapes = f"{tuple(self._arrays['z'].shape)} and {tuple(self._arrays['z_next'].shape)}"
+                raise ValueError(f"latents of both views must have one shape, got {shapes}")
 
     def __len__(self) -> int:
         return len(self._arrays["h"])
@@ -126,15 +133,15 @@ class Embeddings:
 
         Raises:
             ValueError: a row holds NaN or Inf and `drop` is False (told after the last row, with their
-                number), or a number is too large to be squared.
+                number), or a number is too large to be raised to the fourth power.
         """
-        arrays = {name: value for name, value in self._arrays.items() if name != "z_next"}
+        arrays = self._arrays
         width = sum(int(value.shape[1]) for value in arrays.values())
         rows = max(4 * width, _CHUNK // width)
         bad: dict[str, int] = dict.fromkeys(arrays, 0)
         dropped = 0
         for start, stop in _pieces(len(self), rows, cuts):
-            parts = {name: _to_float64(value[start:stop]) for name, value in arrays.items()}
+            parts = {name: to_float64(value[start:stop]) for name, value in arrays.items()}
             for value in arrays.values():
                 _forget(value)
             keep = np.ones(stop - start, bool)
@@ -144,7 +151,7 @@ class Embeddings:
                 keep &= finite
                 largest = float(np.abs(part[finite]).max(initial=0))
                 if largest > _LARGEST:
-                    raise ValueError(f"{_WORDS[name]} must be below 1e100 in size, got {largest:.3g}")
+                    raise ValueError(f"{_WORDS[name]} must be below 1e70 in size, got {largest:.3g}")
             dropped += int((~keep).sum())
             if not keep.all():
                 parts = {name: part[keep] for name, part in parts.items()}
@@ -164,7 +171,7 @@ class Embeddings:
     def some(self, count: int) -> Chunk:
         """At most `count` rows at even distances, without those that are not finite."""
         index = np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int))
-        parts = {name: _to_float64(_rows(value, index)) for name, value in self._arrays.items()}
+        parts = {name: to_float64(_rows(value, index)) for name, value in self._arrays.items()}
         keep = np.all([np.isfinite(part).all(1) for part in parts.values()], axis=0)
         return Chunk(*(parts[name][keep] if name in parts else None for name in _WORDS))  # type: ignore[arg-type]
 
@@ -197,8 +204,13 @@ def _rows(value: Any, index: np.ndarray) -> Any:
 def _check_shape(name: str, value: Any) -> Any:
     """The array as it is, if it has rows of real numbers."""
     if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.is_meta or value.is_quantized:
+            raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
         value = value.detach().to("cpu")
-        kind = "f" if value.dtype.is_floating_point else "c" if value.dtype.is_complex else "i"
+        if value.dtype.is_floating_point:
+            kind = "f"
+        else:
+            kind = "c" if value.dtype.is_complex else "b" if value.dtype == torch.bool else "i"
     else:
         value = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
         kind = value.dtype.kind
@@ -211,15 +223,24 @@ def _check_shape(name: str, value: Any) -> Any:
     return value
 
 
-def _to_float64(value: Any) -> np.ndarray:
+def _kind_of(value: torch.Tensor) -> str:
+    return "one without data" if value.is_meta else f"{value.layout} of {value.dtype}"
+
+
+def to_float64(value: Any) -> np.ndarray:
+    """Numbers of any array or tensor; NaN where a masked array has none."""
     if isinstance(value, torch.Tensor):
         return value.to(torch.float64).numpy()
+    if isinstance(value, np.ma.MaskedArray):  # what is masked is missing
+        return np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value).astype(np.float64))
     return np.asarray(value, dtype=np.float64)
 
 
 def split_name(path: str | Path) -> tuple[Path, str | None]:
     """FILE::NAME as the file and the array's name in it; no name without the colons."""
     file, colons, name = str(path).rpartition("::")
+    if Path(path).exists():  # a file whose own name has colons
+        return Path(path), None
     return (Path(file), name) if colons else (Path(path), None)
 
 
@@ -301,10 +322,15 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _read_npy(path: Path) -> Mapping[str, Any]:
     if path.stat().st_size == 0:
         raise ValueError("it is empty")
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("it does not begin like one")
     return {"h": np.load(path, allow_pickle=False, mmap_mode="r")}
 
 
 def _read_npz(path: Path) -> Mapping[str, Any]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is empty, cut short, or of another kind")
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
@@ -331,6 +357,8 @@ def _read_hdf5(path: Path) -> Mapping[str, Any]:
 
 def check_rho(rho: Any) -> float:
     """The correlation as a float in (0, 1)."""
+    if isinstance(rho, np.ndarray | np.generic | torch.Tensor) and rho.ndim == 0:
+        rho = rho.item()
     if not (isinstance(rho, numbers.Real) and 0 < float(rho) < 1):
-        raise ValueError(f"rho must lie in (0, 1), got {rho}")
+        raise ValueError(f"rho must lie in (0, 1), got {rho!r}")
     return float(rho)

@@ -58,6 +58,9 @@ def from_samples(values: np.ndarray, confidence: float, estimate: float | None =
 def from_blocks(estimate: float, left_out: np.ndarray, confidence: float) -> Interval:
     """Interval from the statistic recomputed without each of K equal blocks (Student's t, K - 1)."""
     blocks = len(left_out)
-    error = np.sqrt((blocks - 1) / blocks * ((left_out - left_out.mean()) ** 2).sum())
+    deviations = left_out - left_out.mean()
+    largest = float(np.abs(deviations).max())
+    size = largest if 0 < largest < math.inf else 1.0  # squares of huge numbers would overflow
+    error = size * math.sqrt((blocks - 1) / blocks * ((deviations / size) ** 2).sum())
     reach = float(stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
     return Interval(float(estimate), float(estimate) - reach, float(estimate) + reach)

@@ -29,6 +29,9 @@ STRAIN = 10.0  # from which the convention does not fit the curves
 _MOSTLY = 0.5  # of the slowest function's variance that must be of degree 1
 
 
+_LEAST = 1e-12  # dispersion, 1 where errors are as they should be, of curves that never change
+
+
 @dataclass(frozen=True)
 class LagFit:
     """The rate, the shares and their redrawn copies.
@@ -110,7 +113,7 @@ def fit_lags(curves: Curves, whitener: Whitener, degree: int, rate: float | None
 def curve_dispersion(curves: Curves, whitener: Whitener) -> np.ndarray:
     """Mean squared error of each curve in the working metric; 1 where that is exactly right."""
     errors = curves.draws - curves.values
-    return np.maximum(whitener.square(errors).mean(0) / len(curves.lags), np.finfo(float).tiny)
+    return np.maximum(whitener.square(errors).mean(0) / len(curves.lags), _LEAST)
 
 
 def basis(rate: float, lags: np.ndarray, degree: int) -> np.ndarray:

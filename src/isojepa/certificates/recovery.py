@@ -130,6 +130,10 @@ class RecoveryReading:
         """
         if not self._scores or self._scores["h_to_z"].n < 2:
             raise ValueError("at least 2 samples without NaN or Inf are needed in each half")
+        if self._scores["h_to_z"].blocks < 2:
+            raise ValueError(
+                "samples without NaN or Inf lie too close together in the second half to compare blocks of it"
+            )
         z_score, h_score = self._scores["h_to_z"], self._scores["z_to_h"]
         per_latent, per_embedding = z_score.per_output(), h_score.per_output()
         r2_h_to_z = from_blocks(per_latent.mean(), z_score.left_out(), confidence)
@@ -172,12 +176,17 @@ class _Score:
     def __init__(self, linear: LinearMap, to_latents: bool) -> None:
         self._map, self._to_latents = linear, to_latents
         self._blocks: dict[int, list[np.ndarray]] = {}  # rows, residuals, sums and squares about the offset
-        self._reach = np.zeros(len(linear.offset))  # largest deviation from the offset, and largest value
+        self._first: np.ndarray | None = None  # row
+        self._reach = np.zeros(len(linear.offset))  # largest distance from it, and largest value
         self._size = np.zeros(len(linear.offset))
 
     @property
     def n(self) -> int:
         return int(sum(block[0] for block in self._blocks.values()))
+
+    @property
+    def blocks(self) -> int:
+        return len(self._blocks)
 
     def add(self, h: np.ndarray, z: np.ndarray, block: int) -> None:
         x, y = (h, z) if self._to_latents else (z, h)
@@ -186,7 +195,9 @@ class _Score:
         sums = [np.array(len(y)), residual, about.sum(0), (about**2).sum(0)]
         found = self._blocks.get(block)
         self._blocks[block] = sums if found is None else [a + b for a, b in zip(found, sums, strict=True)]
-        self._reach = np.maximum(self._reach, np.abs(about - about[0]).max(0))
+        if self._first is None:
+            self._first = about[0]
+        self._reach = np.maximum(self._reach, np.abs(about - self._first).max(0))
         self._size = np.maximum(self._size, np.abs(y).max(0))
 
     def _totals(self) -> tuple[np.ndarray, ...]:
@@ -250,7 +261,9 @@ def _orthogonality(blocks: list[_FitBlock], confidence: float) -> Interval | Non
         zz = zz - outer_z - outer_z.T + rows * np.outer(mean_z, mean_z)
         zh = zh - np.outer(z, mean_h) - np.outer(mean_z, h) + rows * np.outer(mean_z, mean_h)
         q = torch.linalg.solve(torch.from_numpy(zz), torch.from_numpy(zh)).numpy()
-        return float(np.linalg.norm(q @ q.T - np.eye(dim)) / np.sqrt(dim))
+        off = q @ q.T - np.eye(dim)
+        size = max(1.0, float(np.abs(off).max()))  # squares of huge numbers would overflow
+        return float(size * np.linalg.norm(off / size) / np.sqrt(dim))
 
     try:
         return from_blocks(value(None), np.array([value(block) for block in blocks]), confidence)

@@ -164,26 +164,16 @@ def measure_spectrum(
 def composed(encoder: Callable[..., Any], world: World) -> Callable[[np.ndarray], np.ndarray]:
     """The encoder after the world's mixing, from (n, dim) to (n, m) arrays of float64.
 
-    A module is called with tensors of its own type; a function with tensors of float64, or of float32 or
-    with arrays if it takes nothing else.
+    A module is called with tensors of its parameters' type; anything else with tensors of float64, or of
+    float32 or with arrays if it takes nothing else.
     """
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
-    dtype = next((p.dtype for p in parameters if p.is_floating_point()), torch.float64)
-
-    def of_tensors(x: Tensor) -> Any:
-        return encoder(x)
-
-    def of_arrays(x: Tensor) -> Any:
-        return encoder(x.numpy())
-
-    call: Callable[[Tensor], Any] = of_tensors
-    if not isinstance(encoder, nn.Module):
-        call, dtype = _accepted(of_tensors, of_arrays, world)
+    dtype = next((p.dtype for p in parameters if p.is_floating_point()), None)
+    call, dtype = (_of_tensors, dtype) if dtype is not None else _accepted(encoder, world)
 
     def function(z: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            x = world.mixing(torch.from_numpy(np.ascontiguousarray(z)).to(dtype))
-            h = embed(encoder, x) if isinstance(encoder, nn.Module) else call(x)
+            h = call(encoder, world.mixing(torch.from_numpy(np.ascontiguousarray(z)).to(dtype)))
         if isinstance(h, Tensor):
             h = h.detach().to("cpu", torch.float64).numpy()
         return np.asarray(h, dtype=np.float64)
@@ -191,19 +181,27 @@ def composed(encoder: Callable[..., Any], world: World) -> Callable[[np.ndarray]
     return function
 
 
+def _of_tensors(encoder: Callable[..., Any], x: Tensor) -> Any:
+    return embed(encoder, x) if isinstance(encoder, nn.Module) else encoder(x)
+
+
+def _of_arrays(encoder: Callable[..., Any], x: Tensor) -> Any:
+    return encoder(x.numpy())
+
+
 def _accepted(
-    of_tensors: Callable[[Tensor], Any], of_arrays: Callable[[Tensor], Any], world: World
-) -> tuple[Callable[[Tensor], Any], torch.dtype]:
-    """How a function wants to be called."""
-    for call, dtype in ((of_tensors, torch.float64), (of_tensors, torch.float32)):
+    encoder: Callable[..., Any], world: World
+) -> tuple[Callable[[Callable[..., Any], Tensor], Any], torch.dtype]:
+    """How an encoder without parameters wants to be called."""
+    for dtype in (torch.float64, torch.float32):
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("error", DeprecationWarning)  # numpy's word on taking a tensor
-                call(world.mixing(torch.zeros(2, world.dim, dtype=dtype)))
-            return call, dtype
-        except (TypeError, RuntimeError, DeprecationWarning):
+                _of_tensors(encoder, world.mixing(torch.zeros(2, world.dim, dtype=dtype)))
+            return _of_tensors, dtype
+        except (TypeError, ValueError, RuntimeError, DeprecationWarning):
             continue
-    return of_arrays, torch.float64
+    return _of_arrays, torch.float64
 
 
 def _check(degree: int, method: str, confidence: float) -> None:

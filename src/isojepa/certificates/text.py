@@ -37,15 +37,15 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 def _numbers(lines: list[str], separator: str | None, width: int, header: bool) -> np.ndarray:
     """The rows as numbers: by NumPy's fast reader, and where it refuses, by one that says why."""
+    if not lines:
+        raise ValueError("it holds a header and no rows")
     try:
         values = np.loadtxt(lines, delimiter=separator, ndmin=2)
-        if lines and values.shape[1] == (width or values.shape[1]):
+        if values.shape[1] == (width or values.shape[1]):
             return values
     except ValueError:
         pass
     rows = [_cells(line, separator) for line in lines]
-    if not rows:
-        raise ValueError("it holds a header and no rows")
     width = width or len(rows[0])
     for index, row in enumerate(rows):
         if len(row) != width:

@@ -48,32 +48,54 @@ def load_callable(source: str) -> Callable[[Any], Any]:
             )
         found = getattr(found, part)
     if isinstance(found, type):
-        found = found()
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's class raises
+            raise ValueError(f"{source}() cannot be made: {_told(error)}") from error
     if not callable(found):
         raise ValueError(f"{source} must be callable, got {type(found).__name__}")
-    return found if isinstance(found, nn.Module) else _tensors(found)
+    return _Encoder(source, found)
 
 
 def embed_array(encoder: Callable[[Any], Any], x: Any) -> np.ndarray:
-    """Embed observations (n, ...) of any array or file, in pieces."""
-    parts = [torch.as_tensor(np.array(x[i : i + _ROWS])) for i in range(0, len(x), _ROWS)]
-    if not parts:
-        raise ValueError("there are no observations to embed: x has no rows")
-    return torch.cat([embed(encoder, _real(part)) for part in parts]).numpy()
+    """Embed observations (n, ...) of any array or file, in pieces.
+
+    Raises:
+        ValueError: x has no rows, or does not hold numbers.
+    """
+    if not len(x.shape) or not len(x):
+        raise ValueError(f"x must have rows of observations to embed, got shape {tuple(x.shape)}")
+    if not isinstance(x, torch.Tensor) and x.dtype.kind not in "fiub":
+        raise ValueError(f"x must hold real numbers, got {x.dtype}")
+    parts = (_tensor(x[i : i + _ROWS]) for i in range(0, len(x), _ROWS))
+    h = torch.cat([embed(encoder, part) for part in parts])
+    return (h.float() if h.dtype == torch.bfloat16 else h).numpy()
 
 
-def _real(x: torch.Tensor) -> torch.Tensor:
+def _tensor(x: Any) -> torch.Tensor:
     """Doubles become float32, as models have it; integers such as pixels stay."""
+    if not isinstance(x, torch.Tensor):
+        x = torch.as_tensor(np.array(x, dtype=x.dtype.newbyteorder("=")))
     return x.float() if x.dtype == torch.float64 else x
 
 
-def _tensors(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that may return a NumPy array, returning a tensor."""
+class _Encoder(nn.Module):
+    """A module or function of the user's, whose errors are told in one line."""
 
-    def call(x: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(function(x))
+    def __init__(self, name: str, inner: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._name, self.inner = name, inner
 
-    return call
+    def forward(self, x: torch.Tensor) -> Any:
+        given = f"observations {tuple(x.shape)} of {x.dtype}"
+        try:
+            return self.inner(x)
+        except Exception as error:  # whatever the user's code raises
+            raise ValueError(f"{self._name} cannot embed {given}: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _import(name: str) -> Any:
@@ -96,5 +118,5 @@ def _import(name: str) -> Any:
         return module
     except ValueError:
         raise
-    except Exception as error:  # whatever the user's module raises
-        raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
+        raise ValueError(f"{name} cannot be imported: {_told(error)}") from error

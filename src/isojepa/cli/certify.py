@@ -1,7 +1,7 @@
 """The command that certifies a representation: a record, an encoder of one's own, or files of embeddings."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.table import Table
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
-from isojepa.cli.printing import out, print_json
+from isojepa.cli.printing import out, print_json, progress_bar
 from isojepa.config import WorldConfig
 from isojepa.report.points import points_in_world, points_of_arrays
 from isojepa.worlds import World
@@ -21,7 +21,7 @@ from isojepa.worlds import World
 class Certify:
     """Say whether a representation is a world model: a rotation of the true latents.
 
-    SOURCE is one of
+    PATH is one of
 
     a record:  isojepa certify runs/demo
 
@@ -77,7 +77,8 @@ class Certify:
     """Print the certificate as JSON."""
 
     def run(self) -> int:
-        certificate, points = self._certify()
+        with progress_bar("certifying") as self._progress:
+            certificate, points = self._certify()
         if self.report is not None:
             from isojepa.report import write_page  # only for those who draw
 
@@ -101,7 +102,11 @@ class Certify:
         return 0
 
     def _settings(self) -> dict[str, Any]:
-        given = {name: value for name, value in vars(self).items() if value is not None and name != "report"}
+        """What was given, for the page: flags that were left alone are left out."""
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _UNTOLD}
+        given = {name: value for name, value in given.items() if value not in (None, False)}
+        if is_callable_name(str(self.source)) and self.data is None:
+            given["world"] = {name: value for name, value in asdict(self.world).items() if value is not None}
         return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
 
     def _certify(self) -> tuple[Certificate, dict[str, Any]]:
@@ -118,6 +123,7 @@ class Certify:
             "checks": self.checks,
             "seed": self.seed,
             "confidence": self.confidence,
+            "progress": self._progress,
         }
 
     def _of_record(self) -> tuple[Certificate, dict[str, Any]]:
@@ -175,6 +181,7 @@ class Certify:
 
 
 _GOOD = ("rotation", "bounded")
+_UNTOLD = ("world", "report", "json")
 _STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
 
 

@@ -1,18 +1,15 @@
 """The command that tests embeddings for Gaussianity."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from isojepa import runs
 from isojepa.certificates import read_named
 from isojepa.certificates.gaussianity import Examination, examine
-from isojepa.cli.printing import out, print_json
+from isojepa.cli.printing import out, print_json, progress_bar
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
 
@@ -21,7 +18,7 @@ from isojepa.seeds import generator
 class Gaussianity:
     """Are embeddings N(0, I)? A table of every test with its p-value, and a picture of the worst directions.
 
-    SOURCE is a file of embeddings, npy (samples, dim), npz or safetensors with an array h; or a record, whose
+    PATH is a file of embeddings, npy (samples, dim), npz or safetensors with an array h; or a record, whose
     encoder is then tried on fresh observations. A p-value is the share of simulated Gaussian samples, of the
     same size and dimension, whose statistic is at least as large.
 
@@ -77,18 +74,7 @@ class Gaussianity:
         return embed(encoder, world.sample(4000, generator(self.seed, "gaussianity")).x).numpy()
 
     def _examine(self, h) -> Examination:  # type: ignore[no-untyped-def]
-        bar = Progress(
-            TextColumn("testing"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-            transient=True,
-        )
-        with bar:
-            task = bar.add_task("", total=None)
+        with progress_bar("testing") as progress:
             return examine(
                 h,
                 samples=self.samples,
@@ -96,9 +82,7 @@ class Gaussianity:
                 draws=self.draws,
                 standardize=self.standardize,
                 seed=self.seed,
-                progress=lambda done, total, name: bar.update(
-                    task, completed=done, total=total, description=name
-                ),
+                progress=progress,
             )
 
 

@@ -1,9 +1,13 @@
-"""How commands speak: text for people, JSON for programs."""
+"""How commands speak: text for people, JSON for programs, a bar while they work."""
 
+import contextlib
 import json
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isojepa.files import plain
 
@@ -13,3 +17,21 @@ out = Console(highlight=False, soft_wrap=True)
 def print_json(value: Any) -> None:
     """Print plain values as JSON; NaN and Inf as strings."""
     print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+@contextlib.contextmanager
+def progress_bar(verb: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on standard error if it is a terminal; gives what to call with done, total and what is next."""
+    bar = Progress(
+        TextColumn(verb),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+        console=Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)

@@ -1,6 +1,5 @@
 """The command that checks the theorems."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,10 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from isojepa.cli.printing import out, print_json
+from isojepa.cli.printing import out, print_json, progress_bar
 
 if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
     from isojepa.theory import Check, Outcome
@@ -69,24 +67,8 @@ class Theory:
 def _run(names: tuple[str, ...] | None) -> "list[Outcome]":
     from isojepa.theory import run_checks
 
-    bar = Progress(
-        TextColumn("checking"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=None)
-        return run_checks(
-            names,
-            progress=lambda done, total, name: bar.update(
-                task, completed=done, total=total, description=name
-            ),
-        )
+    with progress_bar("checking") as progress:
+        return run_checks(names, progress=progress)
 
 
 def _print_list(checks: "Sequence[Check]") -> None:
@@ -120,7 +102,7 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
         seconds = sum(outcome.seconds for outcome in outcomes)
         out.print(f"\n[bold green]{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s.[/]")
     out.print(
-        f"{general} cover their claim in general, {len(outcomes) - general} a range of cases. "
+        f"In general: {general}; over a range of cases: {len(outcomes) - general}. "
         f"{axioms} are axioms in the published Lean files. {_LEGEND}",
         style="dim",
     )

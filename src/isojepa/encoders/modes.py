@@ -29,4 +29,19 @@ def embed(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk: int = 4096) -> 
     parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), torch.device("cpu"))
     with evaluating(encoder), torch.no_grad():
-        return torch.cat([torch.as_tensor(encoder(part.to(device))).cpu() for part in x.split(chunk)])
+        return torch.cat([_rows(encoder(part.to(device)), part).cpu() for part in x.split(chunk)])
+
+
+def _rows(found: Any, x: Tensor) -> Tensor:
+    """What an encoder returned, if it is a row for each observation; a NumPy array becomes a tensor."""
+    try:
+        h = torch.as_tensor(found)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"an encoder must return a tensor or array (samples, dim), got {type(found).__name__}"
+        ) from None
+    if not h.ndim or len(h) != len(x):
+        raise ValueError(
+            f"an encoder must return a row for each of {len(x)} observations, got shape {tuple(h.shape)}"
+        )
+    return h

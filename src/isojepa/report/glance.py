@@ -14,6 +14,7 @@ _GRADES = {
     "partial": "fair",
     "unproven": "plain",
 }
+_SHOWN = {"none": "not recovered"}  # a grade that says little by itself
 _GOOD, _FAIR = 0.99, 0.9  # R^2 and linear shares
 _TIGHT = 0.1  # share of a latent's variance that a useful bound allows
 
@@ -31,7 +32,7 @@ class Tile:
 def badge(certificate: Certificate) -> str:
     """The grade in its colour."""
     tone = _GRADES.get(certificate.grade, "poor")
-    return f'<span class="badge {tone}">{escape(certificate.grade)}</span>'
+    return f'<span class="badge {tone}">{escape(_SHOWN.get(certificate.grade, certificate.grade))}</span>'
 
 
 def tiles(certificate: Certificate) -> str:
@@ -83,7 +84,7 @@ def _recovered(c: Certificate) -> Tile:
 
 def _bound(c: Certificate) -> Tile:
     if c.bound is None:
-        return Tile("bound", "–", "none for this source", "plain")
+        return Tile("bound", "–", "ρ is not known" if _unknown_rho(c) else "none for this source", "plain")
     if c.bound.refuted:
         return Tile("bound", "refuted", "the pairs lie too close for this ρ", "poor")
     if c.unpaired:
@@ -91,7 +92,9 @@ def _bound(c: Certificate) -> Tile:
     if c.holds is False:
         return Tile("bound", "exceeded", "the measured error is above it", "poor")
     high = c.bound.per_dimension.high
-    tone = "good" if high <= _TIGHT else "fair" if high <= 1 else "plain"
+    if high >= 1:
+        return Tile("bound", "excludes nothing", "it allows more than the whole variance", "plain")
+    tone = "good" if high <= _TIGHT else "fair"
     return Tile("bound", f"≤ {percent(high)}", "of a latent’s variance wrong, without labels", tone)
 
 
@@ -103,7 +106,8 @@ def _spectrum(c: Certificate) -> Tile:
             says += f"; {percent(c.lags.linear.estimate)} from the decay alone"
         return Tile("spectrum", percent(share), says, share_tone(share))
     if c.lags is None:
-        return Tile("spectrum", "–", "needs latents or trajectories", "plain")
+        needs = "needs latents or trajectories" if c.recovery is None else "not measured; see below"
+        return Tile("spectrum", "–", needs, "plain")
     if not c.lags.identifiable:
         return Tile("spectrum", "cannot be told", "from how the embedding decays", "plain")
     share = c.lags.linear.estimate
@@ -116,4 +120,15 @@ def _assumptions(c: Certificate) -> Tile:
     found = tally(c)
     tone = "poor" if "fails" in found else "fair" if "unclear" in found else "good"
     value = f"{len(found.get('holds', []))} of {len(c.assumptions)} hold"
-    return Tile("assumptions", value, troubles(c) or "on the " + c.assumptions[0].of, tone)
+    return Tile("assumptions", value, troubles(c) or "on the " + measured_on(c), tone)
+
+
+def measured_on(c: Certificate) -> str:
+    """What the assumptions were measured on; where that differs, the exceptions by name."""
+    of = c.assumptions[0].of
+    others = [item for item in c.assumptions if item.of != of]
+    return of + (f"; {_listed([item.name for item in others])} on the {others[0].of}" if others else "")
+
+
+def _unknown_rho(c: Certificate) -> bool:
+    return c.correlation is not None and "rho of the pairs is not known" in (c.bound_missing or "")

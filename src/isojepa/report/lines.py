@@ -5,6 +5,7 @@ other number is placed linearly, with zero in view. Bars are plain boxes placed 
 """
 
 import math
+import re
 from collections.abc import Iterable
 from html import escape
 
@@ -12,9 +13,12 @@ from isojepa.certificates.words import Line
 from isojepa.report.each import NINES, place
 from isojepa.report.equations import Equation
 from isojepa.report.formulas import LINES
-from isojepa.report.numbers import number, span
+from isojepa.report.numbers import with_span
 
 _SIGNS = {"->": "→", "R2": "R²", "^2": "²", "eps": "ε", "delta": "δ", "rho": "ρ"}
+_PLAIN = re.compile(r"->|\bR2\b|\^2|\b(?:eps|delta|rho)\b")
+_ROUNDING = 1e-12  # an interval that ends nearer to 0 holds nothing but rounding
+_MINUS = re.compile(r"(?<![\w-])-(?=\d)|(?<=\de)-(?=\d)")  # of a number or an exponent, not of a word
 
 
 def lines(found: Iterable[Line]) -> str:
@@ -29,10 +33,8 @@ def equation(found: Equation, title: str = "Equation") -> str:
 
 
 def signs(text: str) -> str:
-    """Plain names with their signs."""
-    for plain, sign in _SIGNS.items():
-        text = text.replace(plain, sign)
-    return text
+    """Plain names and numbers with their signs."""
+    return _MINUS.sub("−", _PLAIN.sub(lambda match: _SIGNS[match[0]], text)).replace("'", "’")
 
 
 def sentence_of(text: str) -> str:
@@ -42,12 +44,13 @@ def sentence_of(text: str) -> str:
 
 def _row(line: Line) -> str:
     found = LINES.get(line.name)
+    value, ends = with_span(line.value, line.interval)
     cells = (
         f"<span class=name>{escape(signs(line.name))}</span>"
-        f"<span class=value><b>{escape(number(line.value))}</b> "
-        f"<small>{escape(span(line.interval))}</small></span>"
+        f"<span class=value><b>{escape(value)}</b> "
+        f"<small>{escape(ends)}</small></span>"
         f"<span class=bar>{_interval_bar(line)}</span>"
-        f"<span class=says>{escape(sentence_of(line.sentence))}</span>"
+        f"<span class=says>{escape(signs(sentence_of(line.sentence)))}</span>"
     )
     if found is None:
         return f'<div class="line">{cells}</div>'
@@ -67,7 +70,7 @@ def _interval_bar(line: Line) -> str:
     else:
         start, stop = min(interval.low, 0.0), max(interval.high, 0.0)
         stop += 0.12 * (stop - start)
-        if not 0 < stop - start < math.inf:
+        if not _ROUNDING < stop - start < math.inf:
             return ""
         low, middle, high = ((end - start) / (stop - start) for end in ends)
         ticks = f'<i style="left:{-100 * start / (stop - start):.4g}%"></i>'

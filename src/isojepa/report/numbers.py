@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from isojepa.certificates.intervals import Interval
+from isojepa.certificates.words import digits
 
 UNKNOWN = "not known"
 
@@ -15,12 +16,12 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     text = f"{value:.6f}" if 0.9 < value < 1 else f"{value:.4g}"
-    return _signed("1" if float(text) == 1 else text)
+    return signed("1" if float(text) == 1 else text)
 
 
 def short(value: float) -> str:
     """Three digits."""
-    return _signed(f"{value:.3g}") if math.isfinite(value) else number(value)
+    return signed(f"{value:.3g}") if math.isfinite(value) else number(value)
 
 
 def near_one(value: float) -> str:
@@ -38,10 +39,10 @@ def percent(share: float) -> str:
         return UNKNOWN if math.isnan(value) else number(value) + " %"
     rest = abs(100 - value)
     if 1e-4 <= rest < 10:
-        return _signed(f"{value:.{max(1, 1 - math.floor(math.log10(rest)))}f} %")
+        return signed(f"{value:.{max(1, 1 - math.floor(math.log10(rest)))}f} %")
     if abs(value) < 1e-4:
         return "0 %"
-    return _signed(f"{value:,.0f} %" if 99.5 < abs(value) < 1e7 else f"{value:.3g} %")
+    return signed(f"{value:,.0f} %" if 99.5 < abs(value) < 1e7 else f"{value:.3g} %")
 
 
 def span(interval: Interval | None, text: Callable[[float], str] = number) -> str:
@@ -51,15 +52,34 @@ def span(interval: Interval | None, text: Callable[[float], str] = number) -> st
     return f"[{text(interval.low)}, {text(interval.high)}]"
 
 
-def percent_span(interval: Interval | None) -> str:
-    """The same in percent, with the digits that its width needs."""
-    text = span(interval, percent).replace(" %", "")
-    if interval is not None:
-        width, reach = interval.high - interval.low, max(abs(interval.low), abs(interval.high))
-        if width > 1e-7 and reach < 1e4:
-            digits = max(0, 1 - math.floor(math.log10(100 * width)))
-            text = span(interval, lambda end: _signed(f"{100 * end:,.{digits}f}"))
-    return f"{text} %" if text else ""
+def with_span(value: float, interval: Interval | None) -> tuple[str, str]:
+    """A number and its interval in brackets, to one digit; no brackets where the ends are that number."""
+    if math.isnan(value):
+        return UNKNOWN, ""
+    figure = digits(value, interval)
+
+    def text(one: float) -> str:
+        return signed(figure(one)) if math.isfinite(one) else number(one)
+
+    ends = span(interval, text)
+    return text(value), "" if ends == f"[{text(value)}, {text(value)}]" else ends
+
+
+def percent_span(interval: Interval, value: float | None = None) -> tuple[str, str]:
+    """A share in percent, by default the estimate, and its interval in brackets, to the same digit."""
+    share = interval.estimate if value is None else value
+    width, reach = interval.high - interval.low, max(abs(interval.low), abs(interval.high), abs(share))
+    if not (width > 1e-6 and reach < 1e4 and math.isfinite(share)):
+        ends = span(interval, percent).replace(" %", "")
+        key = percent(share)
+        alone = key.replace(" %", "")
+        return key, "" if ends == f"[{alone}, {alone}]" else ends
+    places = max(0, 1 - math.floor(math.log10(100 * width)))
+
+    def text(one: float) -> str:
+        return signed(f"{100 * one:,.{places}f}") if round(100 * one, places) else "0"
+
+    return f"{text(share)} %", span(interval, text)
 
 
 def finite(value: object) -> float | None:
@@ -71,5 +91,6 @@ def finite(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _signed(text: str) -> str:
+def signed(text: str) -> str:
+    """With a minus sign in place of each hyphen."""
     return text.replace("-", "−")

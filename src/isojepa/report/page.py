@@ -20,6 +20,7 @@ from isojepa.certificates.certificate import Certificate
 from isojepa.files import write_text
 from isojepa.report import glance
 from isojepa.report.charts import chart_data
+from isojepa.report.lines import signs
 from isojepa.report.panels import Panels, Points, arrange
 from isojepa.report.sections.assumptions import assumptions
 from isojepa.report.sections.bound import bound
@@ -81,11 +82,11 @@ def write_page(
             "data": _json(data),
             "title": escape(title),
             "badge": glance.badge(certificate),
-            "verdict": _verdict(certificate),
+            "verdict": _bind(_verdict(certificate)),
             "facts": _facts(certificate, seconds),
             "warning": _warning(status, reason),
-            "tiles": glance.tiles(certificate),
-            "sections": "\n\n".join(part.html for part in parts if part.html),
+            "tiles": _bind(glance.tiles(certificate)),
+            "sections": _bind("\n\n".join(part.html for part in parts if part.html)),
             "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
         }
     )
@@ -147,9 +148,14 @@ def _short(points: np.ndarray, half: float) -> list[float]:
     return [round(value, digits) for value in points.ravel().tolist()]
 
 
+def _bind(html: str) -> str:
+    """Keep each number on one line with its percent sign."""
+    return re.sub(r"(?<=\d) %", "\u00a0%", html)
+
+
 def _verdict(certificate: Certificate) -> str:
     """The first sentence large, the others below it."""
-    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z])", certificate.verdict, maxsplit=1)
+    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z])", signs(certificate.verdict), maxsplit=1)
     more = "".join(f'\n<p class="more">{escape(text)}</p>' for text in others)
     return f"<h1>{escape(first)}</h1>{more}"
 

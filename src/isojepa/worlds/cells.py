@@ -59,6 +59,8 @@ class Cells:
     def time_of(self, rho: float) -> float:
         """The time after which the correlation of z is rho, below 1 - within."""
         shares = self._shares()
+        if self.eigenvalues[1] <= 1e-14 * self.eigenvalues[-1]:  # rounding: eigenvalues below are unknown
+            raise ValueError("the law must not fall into parts that are never left, got wells too deep")
 
         def excess(time: float) -> float:
             return float(shares @ np.exp(-self.eigenvalues * time)) - rho

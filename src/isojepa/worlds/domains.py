@@ -22,6 +22,7 @@ import numpy as np
 
 from isojepa.worlds.laws import Density
 
+_FALL = 1.0  # of log p at least, at the farthest place that is looked at
 DROP = 50.0  # e^-50 of the peak: far beyond what the first eigenfunctions weigh
 _FAR_DROP = 1e4
 _EXPONENT = 1.005  # above it the score diverges; slowly varying factors move the estimate by about 0.001
@@ -97,6 +98,9 @@ def find_domain(law: Density, drop: float = DROP) -> Domain:
         raise ValueError(
             f"the density must be positive somewhere on its support, got support ({low}, {high})"
         )
+    for end, value in ((low, values[0]), (high, values[-1])):
+        if math.isinf(end) and value >= values.max() - _FALL:
+            raise ValueError(f"the density must fall to 0 towards {end:g}, got one without a finite integral")
     inside = np.flatnonzero(values >= values.max() - drop)
     level = float(values.max()) - drop
     first, last = int(inside[0]), int(inside[-1])
@@ -118,7 +122,12 @@ def checked_support(law: Density) -> tuple[float, float]:
     """
     if not hasattr(law, "log_density") or not hasattr(law, "support"):
         raise ValueError(f"law must have log_density and support, got {type(law).__name__}")
-    low, high = (float(end) for end in law.support)
+    if isinstance(law, type):
+        raise ValueError(f"law must be an object, got the class {law.__name__}: write {law.__name__}()")
+    try:
+        low, high = (float(end) for end in law.support)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"support must be an interval (low, high), got {law.support!r}") from error
     if not low < high:
         raise ValueError(f"support must be an interval (low, high) with low < high, got ({low}, {high})")
     return low, high

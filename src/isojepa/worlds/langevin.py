@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.worlds.arguments import check_count, check_dim, check_rho
+from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
 from isojepa.worlds.cells import PIECES, Cells, alias_tables, cut
 from isojepa.worlds.laws import Density, GeneralizedNormal, Mixture, Normal
 
@@ -46,7 +46,7 @@ class Langevin:
             `isojepa.worlds.sturm_liouville` correlates by exp(-lambda_k time).
 
     Raises:
-        ValueError: an argument is out of range, or a rho so near 1 that 2,048 cells would blur it.
+        ValueError: an argument is out of range, or rho^lag so near 1 that 2,048 cells would blur it.
 
     Example:
         >>> from isojepa.seeds import generator
@@ -64,11 +64,10 @@ class Langevin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", check_dim(self.dim))
         object.__setattr__(self, "rho", check_rho(self.rho, self.dim))
-        if not 0 < self.lag < math.inf:
-            raise ValueError(f"lag must be positive and finite, got {self.lag}")
+        check_lag(self.lag)
         each = self.rho if isinstance(self.rho, tuple) else (float(self.rho),)  # type: ignore[arg-type]
-        cells, units = _cut_for(self.law, max(each))
-        units |= {rho: cells.time_of(rho) for rho in set(each) - set(units)}
+        cells = _cut_for(self.law, max(each), min(self.lag, 1.0))
+        units = {rho: cells.time_of(rho) for rho in set(each)}
         times = tuple(units[rho] * self.lag for rho in each)
         object.__setattr__(self, "times", times if len(times) == self.dim else times * self.dim)
         object.__setattr__(self, "_tables", _Tables(cells, times))
@@ -150,14 +149,15 @@ class _Tables:
         return torch.searchsorted(self.faces, z.double().contiguous(), right=True)
 
 
-def _cut_for(law: Density, rho: float) -> tuple[Cells, dict[float, float]]:
-    """Cells fine enough for a correlation, and the time at which it is reached."""
-    count = _FEWEST
+def _cut_for(law: Density, rho: float, lag: float) -> Cells:
+    """Cells fine enough for a correlation, and for that after a part of its time, at most rho^lag."""
+    count, lost = _FEWEST, -math.expm1(lag * math.log(rho))
     while True:
         cells = cut(law, count)
-        if cells.blur <= _BLUR * (1 - rho) and cells.within < (1 - rho) / 2:
-            return cells, {rho: cells.time_of(rho)}
+        if cells.blur <= _BLUR * lost and cells.within < lost / 2:
+            return cells
         if count == _MOST:
             highest = 1 - max(cells.blur / _BLUR, 2 * cells.within)
-            raise ValueError(f"rho must be at most {highest:.7g} for this law, got {rho}")
+            after = "" if lag == 1 else f" after a lag of {lag:g}"
+            raise ValueError(f"rho must be at most {highest:.7g}{after} for this law, got {rho**lag}")
         count *= 2

@@ -10,7 +10,6 @@ is exchangeable, so both views share one marginal, but with a non-Gaussian law t
 itself.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from isojepa.worlds.arguments import check_count, check_dim, check_rho
+from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.laws import GeneralizedNormal, Law, Normal
 
@@ -67,8 +66,7 @@ class OrnsteinUhlenbeck:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dim", check_dim(self.dim))
         object.__setattr__(self, "rho", check_rho(self.rho, self.dim))
-        if not 0 < self.lag < math.inf:
-            raise ValueError(f"lag must be positive and finite, got {self.lag}")
+        check_lag(self.lag)
 
     @property
     def correlation(self) -> float | tuple[float, ...]:

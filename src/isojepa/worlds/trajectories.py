@@ -9,9 +9,11 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 _CHUNK = 1 << 20  # numbers that are read at once
+_LARGEST = 1e100  # squares of larger numbers leave float64
 
 
 class Trajectories:
@@ -104,12 +106,14 @@ class Trajectories:
         """Mean and standard deviation of each coordinate over all steps and paths, (dim,) float64.
 
         Raises:
-            ValueError: a value is NaN or Inf.
+            ValueError: a value is NaN or Inf, or too large to be squared.
         """
         count, mean, scatter = 0, np.zeros(self.shape), np.zeros(self.shape)
         for part in self._parts():
             if not np.isfinite(part).all():
                 raise ValueError("states must be finite, got NaN or Inf")
+            if np.abs(part).max(initial=0.0) > _LARGEST:
+                raise ValueError(f"states must be below 1e100 in size, got {np.abs(part).max():.3g}")
             own = part.mean(0)
             own_scatter = ((part - own) ** 2).sum(0)
             total = count + len(part)
@@ -156,7 +160,10 @@ class Trajectories:
 
 
 def _array(name: str, values: np.ndarray | Tensor) -> np.ndarray:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asanyarray(values)
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    array = np.asanyarray(values)
     if array.dtype == object or not (
         np.issubdtype(array.dtype, np.number) or np.issubdtype(array.dtype, np.bool_)
     ):

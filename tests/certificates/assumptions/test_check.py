@@ -41,10 +41,10 @@ def test_gaussian_worlds_pass(dim, seeds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dim", "seeds"), [(1, 200), (2, 200), (8, 100), (64, 60)])
+@pytest.mark.parametrize(("dim", "seeds"), [(1, 120), (2, 120), (8, 60), (64, 30)])
 def test_the_level_of_every_line_is_right(dim, seeds):
     rejected, failed = alarms(dim, 1000, seeds, samples=1000, draws=99)
-    assert failed <= 0.02
+    assert failed <= max(0.02, 1 / seeds)
     assert max(rejected.values()) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / seeds), rejected
 
 

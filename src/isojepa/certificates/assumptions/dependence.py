@@ -215,6 +215,8 @@ def check_independence(sample: Sample, rows: int, draws: int, confidence: float)
     products = left.T @ right / len(left)
     linear = products[0, 0] ** 2 * weights[0, 0] > _CORRELATED * (products**2 * weights).sum()
     sentence = f"{names[worst]} depend most: distance correlation {value:.3g} ({chance(found.p)})"
+    if not value:
+        sentence = f"no two dimensions depend on each other more than by chance ({chance(found.p)})"
     advice = "" if verdict == "holds" else _advice(sample.of, bool(linear))
     if found.p > 1 - confidence and verdict == "unclear":
         sentence += f"; {len(x)} samples show only values above {detectable:.2g}"

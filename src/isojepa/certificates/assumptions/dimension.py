@@ -70,7 +70,8 @@ def effective_ranks(values: np.ndarray, n: int) -> tuple[float, float]:
     total = values.sum()
     if total <= 0:
         return 0.0, 0.0
-    shares = values[values > 0] / total
+    values, total = values / total, 1.0  # squares of tiny ones would vanish
+    shares = values[values > 0]
     squares = (values**2).sum()
     if n > 2:  # tr S^2 of a sample is larger than tr Sigma^2 by about (tr Sigma)^2 / n
         squares = n**2 / ((n - 1) * (n + 2)) * max(squares - total**2 / n, squares / n)
@@ -126,7 +127,9 @@ def check_dimension(
     critical = max(critical, _LOST * math.sqrt(sample.dim / fitted))
     verdict = judge(p, 1 - confidence, worst.share.estimate, THRESHOLD, critical)
     percent = f"{100 * worst.share.estimate:.1f} %"
-    sentence = f"Of all directions {worst.name} is most a function of others, by {percent} ({ranks}){blind}"
+    sentence = f"{worst.name} is most a function of other directions, by {percent} ({ranks}){blind}"
+    if worst.share.estimate < _TRIFLE:
+        sentence = f"No direction looks like a function of others ({ranks}){blind}"
     if verdict != HOLDS and _HARMONIC[0] < worst.relative_rate < _HARMONIC[1]:
         speed = f"{worst.relative_rate:.3g} times as fast as the slowest"
         sentence += f"; it forgets {speed}, as a second harmonic does"
@@ -143,7 +146,7 @@ def check_dimension(
         THRESHOLD,
         p,
         verdict,
-        sentence + ".",
+        sentence[0].upper() + sentence[1:] + ".",
         advice,
         bounded([*detail[:2], *((f"share of {one.name}", one.share.estimate) for one in found), *detail[2:]]),
     )
@@ -230,7 +233,7 @@ def _direction_redundancies(
         unit = y.T @ (fit @ weight)
         targets.append((f"searched direction {k}", unit / np.linalg.norm(unit)))
     for k, unit in enumerate(skewed_directions(y, _SKEWED).T):
-        targets.append((f"skewed direction {k}", unit))
+        targets.append((_skewed_name(k), unit))
     found = []
     for name, unit in targets:
         t = y @ unit
@@ -310,3 +313,7 @@ def _relative_rate(sample: Sample, rates: Rates | None, weight: np.ndarray) -> f
 
 def _fast_name(place: int) -> str:
     return "the fastest direction" if place == 0 else f"the fastest direction but {place}"
+
+
+def _skewed_name(place: int) -> str:
+    return "the most skewed direction" if place == 0 else f"the most skewed direction but {place}"

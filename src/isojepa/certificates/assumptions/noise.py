@@ -95,8 +95,8 @@ def _judged(
     verdict = judge(found.p, 1 - confidence, ratio.estimate, THRESHOLD, detectable, none=1.0)
     where = "the length of z" if along == sample.dim else sample.label(along)
     sentence = (
-        f"The noise variance of {sample.label(int(outputs[output]))} changes {ratio.estimate:.3g}-fold along "
-        f"{where} ({chance(found.p)})"
+        f"The noise variance of {sample.label(int(outputs[output]))} along {where} is {ratio.estimate:.3g} "
+        f"times as large where it seemed largest as where it seemed smallest ({chance(found.p)})"
     )
     advice = "" if verdict == "holds" else _ADVICE
     if found.p > 1 - confidence and verdict == "unclear":

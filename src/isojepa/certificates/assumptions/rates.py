@@ -144,8 +144,9 @@ def check_isotropy(sample: Sample, rates: Rates, confidence: float) -> Assumptio
     p = min(1.0, len(candidates) * p)
     slow, fast = (float(value) for value in rate(rho))
     sentence = (
-        f"The {what}s found fastest and slowest have rates {fast:.3g} and {slow:.3g}, a ratio of "
-        f"{ratio.estimate:.3g} (correlations {rho[1]:.3g} and {rho[0]:.3g})"
+        f"The {what}s that are fastest and slowest on one half of the samples have rates {fast:.3g} and "
+        f"{slow:.3g} on the other, a ratio of {ratio.estimate:.3g} (correlations {rho[1]:.3g} and "
+        f"{rho[0]:.3g})"
     )
     verdict, advice = _verdict(ratio, rates.whole)
     if sample.dim == 1:

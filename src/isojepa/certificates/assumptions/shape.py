@@ -91,10 +91,10 @@ def check_gaussianity(sample: Sample, directions: Directions, rows: int, confide
     )
     verdict = judge(p, 1 - confidence, interval.estimate, THRESHOLD, detectable)
     where = "a direction that was searched for" if searched else sample.label(worst)
-    sentence = (
-        f"The least Gaussian direction, {where}, bends by {100 * interval.estimate:.2f} % of its variance "
-        f"when it is made Gaussian ({chance(p)})"
-    )
+    bends = f"by {100 * interval.estimate:.2f} % of its variance when it is made Gaussian"
+    if interval.estimate <= 0:
+        bends = "no more than normal samples do"
+    sentence = f"The least Gaussian direction, {where}, bends {bends} ({chance(p)})"
     advice = "" if verdict == "holds" else _ADVICE[sample.of]
     if p > 1 - confidence and verdict == "unclear":
         sentence += f"; {len(coordinates)} samples show only bends above {100 * detectable:.2g} %"

@@ -55,8 +55,10 @@ def check_stationarity(sample: Sample, rows: int, draws: int, confidence: float)
     detectable = _root(scale * float(np.quantile(null, confidence)) / (n * (n - 1)))
     verdict = judge(p, 1 - confidence, value, THRESHOLD, detectable)
     sentence = f"The views differ as by a shift of {value:.3g} standard deviations ({chance(p)})"
-    if verdict == "holds":
+    if verdict == "holds" and p > 1 - confidence:
         sentence = f"Both views have one law, as far as {n} pairs show: {_lower(sentence)}"
+    elif verdict == "holds":
+        sentence += ": beyond chance, but too little to matter"
     advice = "" if verdict == "holds" else _ADVICE
     if p > 1 - confidence and verdict == "unclear":
         sentence += f"; {n} pairs show only shifts above {detectable:.2g}"

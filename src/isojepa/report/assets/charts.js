@@ -69,7 +69,7 @@ class Chart {
     let [low, high] = [Math.min(...heights), Math.max(...heights)];
     if (this.scale === nines) {
       [low, high] = [Math.floor(low), Math.ceil(high)];
-      [this.low, this.high] = [low, Math.max(high, low + 1)];
+      [this.low, this.high] = high < NINES_END ? [low, Math.max(high, low + 1)] : [Math.min(low, high - 1), high];
       return;
     }
     [low, high] = widened(low, high);

@@ -8,7 +8,7 @@ const nines = {
   ticks(low, high) {
     const ticks = [];
     for (let k = Math.floor(low); k <= Math.ceil(high); k++) ticks.push(k);
-    return ticks.map((k) => [k, k < 0 ? brief(1 - 10 ** -k) : (1 - 10 ** -k).toFixed(k)]);
+    return ticks.map((k) => [k, k >= NINES_END ? "\u2248 1" : k < 0 ? brief(1 - 10 ** -k) : (1 - 10 ** -k).toFixed(k)]);
   },
 };
 const log = {

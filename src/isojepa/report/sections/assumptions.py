@@ -13,8 +13,9 @@ from isojepa.certificates.assumptions.line import chance
 from isojepa.certificates.certificate import Certificate
 from isojepa.report.charts import Chart, Part, Series, scale_for
 from isojepa.report.formulas import ASSUMPTIONS
-from isojepa.report.glance import tally, troubles
-from isojepa.report.numbers import number, short, span
+from isojepa.report.glance import measured_on, tally, troubles
+from isojepa.report.lines import signs
+from isojepa.report.numbers import number, short, with_span
 from isojepa.report.sections.lead import lead, missing, section
 
 _TONES = {"holds": "good", "fails": "poor", "unclear": "fair"}
@@ -47,7 +48,7 @@ def assumptions(certificate: Certificate) -> Part:
         "Assumptions",
         _sentence(certificate),
         key=f"{len(found.get('holds', []))} of {len(items)} hold",
-        of=f"measured on the {items[0].of}",
+        of=f"measured on the {measured_on(certificate)}",
         tone=tone,
     )
     rows = ""
@@ -73,20 +74,20 @@ def _sentence(certificate: Certificate) -> str:
 
 def _line(item: Assumption, name: str) -> Part:
     tone = _TONES.get(item.verdict, "plain")
-    advice = f'<span class="advice">{escape(item.advice)}</span>' if item.advice else ""
+    advice = f'<span class="advice">{escape(signs(item.advice))}</span>' if item.advice else ""
     mark = f'role="img" aria-label="{escape(item.verdict)}">{_MARKS.get(item.verdict, "·")}'
     odds = "" if item.p is None or math.isnan(item.p) else chance(item.p)
     head = (
         f'<span class="mark {tone}" {mark}</span>'
         f'<span class="name">{escape(item.name)} <small class="{tone}">{escape(item.verdict)}</small></span>'
-        f'<span class="says">{escape(item.sentence)} {advice}</span>'
+        f'<span class="says">{escape(signs(item.sentence))} {advice}</span>'
         f'<span class="against">{_scale(item, tone)}<small>{escape(odds)}</small></span>'
     )
     facts, charts = _details(item, name)
     equation = ASSUMPTIONS.get(item.name)
     formula = f'<div class="equation">{equation.html()}</div>' if equation else ""
     figures = "".join(chart.figure() for chart in charts if not chart.empty)
-    value = f"{number(item.value)} {span(item.interval)}".strip()
+    value = " ".join(with_span(item.value, item.interval)).strip()
     measured = (
         f"<dt>measured</dt><dd>{escape(item.measure)}</dd><dt>value</dt><dd>{escape(value)}</dd>"
         f"<dt>threshold</dt><dd>{escape(number(item.threshold))}</dd>{facts}"

@@ -11,7 +11,7 @@ from isojepa.certificates.intervals import Interval
 from isojepa.report.charts import Part
 from isojepa.report.formulas import LINES
 from isojepa.report.lines import equation, lines, sentence_of, signs
-from isojepa.report.numbers import number, percent, percent_span, short, span
+from isojepa.report.numbers import number, percent, percent_span, short, span, with_span
 from isojepa.report.sections.lead import lead, missing, section
 
 _TIGHT = 0.1
@@ -71,9 +71,10 @@ def _key(certificate: Certificate, measured: Bound) -> dict[str, str]:
         }
     share = measured.per_dimension
     poor = certificate.unpaired or certificate.holds is False
+    key, ends = percent_span(share, share.high)
     return {
-        "key": f"≤ {percent(share.high)}",
-        "span": percent_span(share),
+        "key": f"≤ {key}",
+        "span": ends,
         "of": "of a latent’s variance may be wrong, by the upper end",
         "tone": "poor" if poor else "good" if share.high <= _TIGHT else "plain",
     }
@@ -88,6 +89,8 @@ def _sentence(certificate: Certificate, measured: Bound) -> str:
         )
     if certificate.holds is False:
         return "The measured error exceeds the bound: the world breaks one of the theorem’s assumptions."
+    if measured.per_dimension.high >= 1:
+        return "The bound allows more than the whole variance of the latents: it excludes nothing."
     text = (
         f"If the latents are Gaussian with ρ = {measured.rho:g}, the embedding is a rotation of them up to "
         f"{percent(measured.per_dimension.high)} of their variance"
@@ -122,7 +125,7 @@ def _bar(label: str, kind: str, interval: Interval, reach: float) -> str:
         100 * min(max(end, 0.0) / reach, 1.0) if not math.isnan(end) else 0.0
         for end in (interval.low, interval.estimate, interval.high)
     )
-    text = f"{number(interval.estimate)}  {span(interval)}"
+    text = "  ".join(with_span(interval.estimate, interval))
     return (
         f'<div class="versus-label">{escape(label)}<span>{escape(text)}</span></div>'
         f'<div class="versus-track"><div class="{kind}" style="width:{middle:.4g}%"></div>'

@@ -12,7 +12,7 @@ from isojepa.report.each import each
 from isojepa.report.formulas import LINES
 from isojepa.report.glance import share_tone
 from isojepa.report.lines import equation, lines
-from isojepa.report.numbers import near_one, percent, span
+from isojepa.report.numbers import near_one, percent, with_span
 from isojepa.report.panels import Panels
 from isojepa.report.sections.lead import lead, missing, section
 
@@ -38,7 +38,7 @@ def recovered(certificate: Certificate, shown: Panels | None) -> Part:
         "Recovered",
         _sentence(recovery),
         key=near_one(r2.estimate),
-        span=span(r2, near_one),
+        span=with_span(r2.estimate, r2)[1],
         of="R² from the embedding to the latents",
         tone=share_tone(r2.estimate),
     )
@@ -73,6 +73,8 @@ def _sentence(recovery: Recovery) -> str:
         return "A linear map of the embedding predicts latents it has not seen worse than their mean does."
     share = percent(recovery.r2_h_to_z.estimate)
     text = f"A linear map reads {share} of the latents’ variance off the embedding"
+    if recovery.r2_orthogonal is not None and recovery.r2_orthogonal.estimate < 0:
+        return text + "; a rotation alone predicts them worse than their mean does."
     if recovery.r2_orthogonal is not None:
         return text + f"; a rotation alone reads {percent(recovery.r2_orthogonal.estimate)}."
     counts = (

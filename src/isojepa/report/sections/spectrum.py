@@ -20,6 +20,7 @@ _HINT = (
     "certify(paths)",
     "isojepa certify paths.npy",
 )
+_HINT_LABELLED = ("Embeddings along trajectories, (steps, paths, dim), need no labels.", *_HINT[1:])
 _METHODS = {
     "quadrature": "with the latents, by quadrature",
     "regression": "with the latents, by regression",
@@ -33,16 +34,24 @@ def spectrum(certificate: Certificate) -> Part:
     if labelled is None and lags is None:
         reason = sentence_of(f"No spectrum: {certificate.spectrum_missing or 'it was not asked for'}")
         head = lead("Spectrum", "How nonlinear the embedding is, degree by degree, is not known here.")
-        return Part(section("spectrum", head, missing(reason, *_HINT), _equations(None, None)))
+        hint = _HINT if certificate.recovery is None else _HINT_LABELLED
+        return Part(section("spectrum", head, missing(reason, *hint), _equations(None, None)))
     parts = Part("") if labelled is None else _per_dimension(labelled)
     charts = list(parts.charts)
     refusal = "" if lags is None or lags.identifiable else _refusal(lags)
     if lags is not None:
         charts = _decay(lags) + charts
     found = [line for line in certificate.lines() if line.section == "spectrum"]
-    told = [*(labelled.notices if labelled else ()), *(lags.notices if lags else ())]
+    told = [*_mind(certificate), *(labelled.notices if labelled else ()), *(lags.notices if lags else ())]
     pieces = (_head(labelled, lags), _equations(labelled, lags), _degrees(labelled, lags), refusal)
     return Part(section("spectrum", *pieces, grid(charts, parts.html), notes(told), lines(found)), charts)
+
+
+def _mind(certificate: Certificate) -> list[str]:
+    """What to know of shares that come from the decay alone, in a world without degrees."""
+    if certificate.spectrum is not None or certificate.spectrum_missing is None:
+        return []
+    return [sentence_of(f"Mind that {certificate.spectrum_missing}")]
 
 
 def _head(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
@@ -57,11 +66,12 @@ def _head(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
     else:
         why = " from its decay" if labelled is None else ": it does not vary"
         return lead("Spectrum", f"How linear the embedding is cannot be told{why}.")
+    key, ends = percent_span(source)
     return lead(
         "Spectrum",
         sentence,
-        key=percent(source.estimate),
-        span=percent_span(source),
+        key=key,
+        span=ends,
         of=of,
         tone=share_tone(source.estimate),
     )
@@ -120,7 +130,8 @@ def _bar(color: int, share: Interval | None) -> str:
         0.0 if math.isnan(end) else 100 * min(max(end, 0.0), 1.0)
         for end in (share.low, share.estimate, share.high)
     )
-    text = f"<b>{escape(percent(share.estimate))}</b> <small>{escape(percent_span(share))}</small>"
+    value, ends = percent_span(share)
+    text = f"<b>{escape(value)}</b> <small>{escape(ends)}</small>"
     return (
         f'<div class="share" style="--color:var(--line-{color})"><div class="track">'
         f'<div style="width:{middle:.4g}%"></div>'
