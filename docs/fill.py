@@ -54,7 +54,8 @@ def speed() -> str:
         target = row["target"]
         goal = "" if target is None else f"{'≥' if target > 0 else '≤'} {abs(target):g}"
         mark = "" if row["met"] else " (missed)"
-        lines.append(f"| {row['name']} | {row['value']:.3g}{mark} | {goal} |")
+        value = f"{row['value']:,.0f}" if row["value"] >= 1000 else f"{row['value']:.3g}"
+        lines.append(f"| {row['name']} | {value}{mark} | {goal} |")
     versions = bench["versions"]
     lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
     return "\n".join(lines)

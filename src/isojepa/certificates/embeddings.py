@@ -143,7 +143,7 @@ class Embeddings:
         for start, stop in _pieces(len(self), rows, cuts):
             parts = {name: to_float64(value[start:stop]) for name, value in arrays.items()}
             for value in arrays.values():
-                _forget(value)
+                forget_pages(value)
             keep = np.ones(stop - start, bool)
             for name, part in parts.items():
                 finite = np.isfinite(part).all(1)
@@ -171,7 +171,7 @@ class Embeddings:
     def some(self, count: int) -> Chunk:
         """At most `count` rows at even distances, without those that are not finite."""
         index = np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int))
-        parts = {name: to_float64(_rows(value, index)) for name, value in self._arrays.items()}
+        parts = {name: to_float64(take_rows(value, index)) for name, value in self._arrays.items()}
         keep = np.all([np.isfinite(part).all(1) for part in parts.values()], axis=0)
         return Chunk(*(parts[name][keep] if name in parts else None for name in _WORDS))  # type: ignore[arg-type]
 
@@ -186,7 +186,7 @@ def _pieces(n: int, rows: int, cuts: tuple[int, ...]) -> Iterator[tuple[int, int
             start = stop
 
 
-def _forget(value: Any) -> None:
+def forget_pages(value: Any) -> None:
     """Give the pages of a memory-mapped file back: what was read need not stay in memory."""
     pages = getattr(value, "_mmap", None)
     if isinstance(pages, mmap.mmap) and value.mode in ("r", "r+"):  # pages of mode "c" may hold changes
@@ -194,11 +194,17 @@ def _forget(value: Any) -> None:
             pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _rows(value: Any, index: np.ndarray) -> Any:
+def take_rows(value: Any, index: np.ndarray) -> Any:
     """Rows by ascending index; of a file, one slice at a time, which memory maps and HDF5 do fast."""
-    if isinstance(value, np.memmap) or not isinstance(value, np.ndarray | torch.Tensor):
-        return np.concatenate([np.asarray(value[i : i + 1]) for i in index.tolist()])
-    return value[index]
+    if not isinstance(value, np.memmap) and isinstance(value, np.ndarray | torch.Tensor):
+        return value[index]
+    rows = []
+    for count, i in enumerate(index.tolist()):
+        rows.append(np.array(value[i : i + 1]))
+        if count % 32 == 31:
+            forget_pages(value)  # the system may map megabytes around each row
+    forget_pages(value)
+    return np.concatenate(rows)
 
 
 def _check_shape(name: str, value: Any) -> Any:

@@ -147,7 +147,7 @@ class Certify:
 
     def _in_world(self, encoder: Callable[[Any], Any], world: World) -> tuple[Certificate, dict[str, Any]]:
         certificate = certify(encoder, world, samples=self.samples, **self._options())
-        return certificate, points_in_world(encoder, world)
+        return certificate, points_in_world(encoder, world) if self.report else {}
 
     def _of_files(self) -> tuple[Certificate, dict[str, Any]]:
         return self._of_arrays(read_named(self.source))
@@ -171,7 +171,7 @@ class Certify:
             trajectory=self.trajectory,
             **self._options(),
         )
-        return certificate, points_of_arrays(arrays)
+        return certificate, points_of_arrays(arrays) if self.report else {}
 
     def _refuse_arrays(self, what: str) -> None:
         if self.next or self.latents or self.latents_next or self.rho is not None or self.trajectory:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.certificates.embeddings import forget_pages
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
 from isojepa.worlds import World
@@ -52,5 +53,9 @@ def _some(value: Any, places: list[tuple[int, ...]], leading: tuple[int, ...]) -
         return None
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().double().numpy()
-    rows = [np.asarray(value[place], dtype=np.float64).reshape(-1) for place in places]
+    rows = []
+    for count, place in enumerate(places):
+        rows.append(np.array(value[place], dtype=np.float64).reshape(-1))
+        if count % 32 == 31:
+            forget_pages(value)
     return np.stack(rows) if rows else np.zeros((0, int(np.prod(value.shape[len(leading) :]))))
