@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from isojepa.certificates import embeddings as module
 from isojepa.certificates import read_array, read_named
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.embeddings import Embeddings, real_array
 
 
 @pytest.fixture
@@ -213,3 +213,19 @@ def test_files_of_another_kind_than_their_name_and_names_with_colons(tmp_path, r
     with pytest.raises(ValueError, match="a header and no rows"):
         read_named(tmp_path / "head.csv")
     assert not len(recwarn)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.array([["a"]]), "h must hold real numbers"),
+        (np.zeros(3), r"h must be \(samples, dim\), got shape \(3,\)"),
+        (np.zeros((0, 2)), "got shape"),
+        (np.array([[1.0], [np.nan]]), "NaN or Inf in 1 of 2 samples"),
+        (np.array([[1e60]]), "below 1e"),
+    ],
+    ids=["text", "axis", "empty", "nan", "huge"],
+)
+def test_bad_arrays_are_named(value, message):
+    with pytest.raises(ValueError, match=message):
+        real_array("h", value, "samples, dim")

@@ -15,7 +15,6 @@ from isojepa.certificates.hermite import (
     hermite_table,
     multi_indices,
     quadrature_energy,
-    real_array,
     regression_energy,
 )
 from tests.reference import naive_hermite
@@ -183,19 +182,3 @@ def test_many_features_are_computed_in_pieces(monkeypatch):
     pieces = regression_energy(h, z, 3)
     np.testing.assert_allclose(pieces.energy, whole.energy, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(pieces.left_out, whole.left_out, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (np.array([["a"]]), "h must hold real numbers"),
-        (np.zeros(3), r"h must be \(samples, dim\), got shape \(3,\)"),
-        (np.zeros((0, 2)), "got shape"),
-        (np.array([[1.0], [np.nan]]), "NaN or Inf in 1 of 2 samples"),
-        (np.array([[1e60]]), "below 1e"),
-    ],
-    ids=["text", "axis", "empty", "nan", "huge"],
-)
-def test_bad_arrays_are_named(value, message):
-    with pytest.raises(ValueError, match=message):
-        real_array("h", value, "samples, dim")

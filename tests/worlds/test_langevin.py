@@ -253,7 +253,8 @@ def test_no_warning_reaches_the_user_from_heavy_tails():
     # they have a stationary law and a kernel; only their spectrum is continuous
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Langevin(1, StudentT(3.0), 0.9).sample(10, generator(0))
+        z, z_next = Langevin(1, StudentT(3.0), 0.9).sample(10, generator(0))
+    assert torch.isfinite(torch.cat((z, z_next))).all()
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ from isojepa.certificates.eigenfunctions import (
     predict_r2,
     predict_r2_of_sample,
 )
-from isojepa.certificates.embeddings import Embeddings, read_array, read_named
+from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.reading import read_array, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.words import Line, format_value

@@ -1,51 +1,23 @@
-"""Embeddings from arrays and files, checked before anything is computed from them.
+"""Embeddings from arrays of any kind, read in pieces and checked before anything is computed from them.
 
-Files: npy (one array), npz, safetensors and HDF5 (named arrays), CSV (columns, with or without a header). The
-names that are understood:
-
-    h, embeddings              (n, m) embeddings of the first view
-    h_next, embeddings_next    (n, m) embeddings of the second view of each pair
-    z, latents                 (n, d) true latents of the first view
-    z_next, latents_next       (n, d) true latents of the second view
-    x, x_next                  observations of the two views, for an encoder to embed
-
-Any other array is named by hand: `FILE::NAME`. The columns of a CSV file belong together by the name before
-their number: h0, h1, z0, z1. npy and HDF5 files stay on the disk and are read piece by piece, so embeddings
-may be larger than memory.
+Arrays may be NumPy's, tensors, memory maps or HDF5 datasets; those on the disk stay there and are read piece
+by piece, so embeddings may be larger than memory.
 """
 
 import contextlib
 import math
 import mmap
 import numbers
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from isojepa.certificates.text import read_csv
-from isojepa.names import unknown
-
-_NAMES = {
-    "h": "h",
-    "embeddings": "h",
-    "h_next": "h_next",
-    "embeddings_next": "h_next",
-    "z": "z",
-    "latents": "z",
-    "z_next": "z_next",
-    "latents_next": "z_next",
-    "x": "x",
-    "x_next": "x_next",
-}
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
-_LARGEST = 1e70  # fourth powers of larger numbers leave float64
-KINDS = "npy, npz, safetensors, HDF5 or CSV"
+_LARGEST = 1e50  # fourth powers of larger numbers leave float64
 
 
 @dataclass(frozen=True)
@@ -151,7 +123,7 @@ class Embeddings:
                 keep &= finite
                 largest = float(np.abs(part[finite]).max(initial=0))
                 if largest > _LARGEST:
-                    raise ValueError(f"{_WORDS[name]} must be below 1e70 in size, got {largest:.3g}")
+                    raise ValueError(f"{_WORDS[name]} must be below {_LARGEST:g} in size, got {largest:.3g}")
             dropped += int((~keep).sum())
             if not keep.all():
                 parts = {name: part[keep] for name, part in parts.items()}
@@ -242,123 +214,31 @@ def to_float64(value: Any) -> np.ndarray:
     return np.asarray(value, dtype=np.float64)
 
 
-def split_name(path: str | Path) -> tuple[Path, str | None]:
-    """FILE::NAME as the file and the array's name in it; no name without the colons."""
-    file, colons, name = str(path).rpartition("::")
-    if Path(path).exists():  # a file whose own name has colons
-        return Path(path), None
-    return (Path(file), name) if colons else (Path(path), None)
+def real_array(name: str, value: Any, axes: str) -> np.ndarray:
+    """A whole array or tensor as float64, checked.
 
-
-def read_array(path: str | Path) -> Any:
-    """Read one array: FILE::NAME, or a file that holds exactly one.
+    Args:
+        name: what the message calls it.
+        value: the array.
+        axes: of the shape, e.g. "samples, dim".
 
     Raises:
-        ValueError: the file is missing, damaged, of another kind, or holds several arrays.
+        ValueError: another number of axes, no entries, or values that are not finite real numbers.
     """
-    file, name = split_name(path)
-    arrays = _read(file)
-    if name is not None:
-        if name not in arrays:
-            raise ValueError(f"{file}: " + unknown("array name", name, arrays))
-        return arrays[name]
-    if len(arrays) != 1:
-        raise ValueError(f"{file} must hold one array, got {_listed(arrays)}: name one as {file}::NAME")
-    return next(iter(arrays.values()))
-
-
-def read_named(path: str | Path) -> dict[str, Any]:
-    """Read the arrays of a file under the names h, h_next, z, x and x_next; of FILE::NAME one, under h.
-
-    Raises:
-        ValueError: the file is missing or damaged, or its names are not understood.
-    """
-    file, name = split_name(path)
-    if name is not None:
-        return {"h": read_array(path)}
-    arrays = _read(file)
-    if len(arrays) == 1 and next(iter(arrays)) not in _NAMES:
-        return {"h": next(iter(arrays.values()))}
-    named: dict[str, Any] = {}
-    for name, value in arrays.items():
-        if name not in _NAMES:
-            if "h" in arrays or "embeddings" in arrays:
-                raise ValueError(f"{file}: " + unknown("array name", name, _NAMES))
-            raise ValueError(
-                f"{file} holds {_listed(arrays)}, and it is not clear which are the embeddings: name them h, "
-                f"h_next and z in the file, or pass {file}::{name} (and --next, --latents likewise)"
-            )
-        if _NAMES[name] in named:
-            raise ValueError(f"{file} holds {_NAMES[name]!r} twice, under two names")
-        named[_NAMES[name]] = value
-    if "h" not in named and "x" not in named:
-        raise ValueError(f"{file} must hold an array 'h' or 'embeddings', got {_listed(arrays)}")
-    return named
-
-
-def _listed(arrays: Mapping[str, Any]) -> str:
-    names = sorted(arrays)
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "none"
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
-    kind = path.suffix.lower()
-    readers = {
-        ".npy": _read_npy,
-        ".npz": _read_npz,
-        ".safetensors": _read_safetensors,
-        ".h5": _read_hdf5,
-        ".hdf5": _read_hdf5,
-        ".csv": read_csv,
-        ".tsv": read_csv,
-        ".txt": read_csv,
-    }
-    if kind not in readers:
-        raise ValueError(f"{path} must be a record, or a file of kind {KINDS}, got {path.suffix!r}")
-    try:
-        return readers[kind](path)
-    except ImportError:
-        raise
-    except Exception as error:  # numpy, zipfile, h5py and safetensors raise many kinds for a damaged file
-        raise ValueError(f"{path} is damaged or not a plain {kind} file ({error})") from error
-
-
-def _read_npy(path: Path) -> Mapping[str, Any]:
-    if path.stat().st_size == 0:
-        raise ValueError("it is empty")
-    with path.open("rb") as file:
-        if file.read(6) != b"\x93NUMPY":
-            raise ValueError("it does not begin like one")
-    return {"h": np.load(path, allow_pickle=False, mmap_mode="r")}
-
-
-def _read_npz(path: Path) -> Mapping[str, Any]:
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is empty, cut short, or of another kind")
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
-def _read_safetensors(path: Path) -> Mapping[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(path)
-
-
-def _read_hdf5(path: Path) -> Mapping[str, Any]:
-    """Every dataset of numbers by its path in the file, left on the disk."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
-    arrays: dict[str, Any] = {}
-    file = h5py.File(path, "r")  # stays open for as long as its datasets are used
-    file.visititems(
-        lambda name, item: arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None
-    )
-    return arrays
+    if isinstance(value, torch.Tensor):
+        value = value.detach().to("cpu", torch.float64)
+    elif np.asarray(value).dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, got {np.asarray(value).dtype}")
+    array = to_float64(value)
+    if array.ndim != axes.count(",") + 1 or 0 in array.shape:
+        raise ValueError(f"{name} must be ({axes}), got shape {array.shape}")
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array)).any(-1).sum())
+        rows = array.size // array.shape[-1]
+        raise ValueError(f"{name} must be finite, got NaN or Inf in {bad} of {rows} samples")
+    if (largest := float(np.abs(array).max())) > _LARGEST:
+        raise ValueError(f"{name} must be below {_LARGEST:g} in size, got {largest:.3g}")
+    return array
 
 
 def check_rho(rho: Any) -> float:

@@ -29,19 +29,16 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.special
-import torch
 
 ORDERS = {1: (256, 192), 2: (128, 96), 3: (48, 36)}  # points per dimension, and those of the comparison
 BLOCKS = 20  # of the jackknife, per half
 LARGEST = 4000  # features: least squares is cubic in them
 PER_FEATURE = 10  # samples
 _CELLS = 4_000_000  # numbers held at once
-_LARGEST_VALUE = 1e50  # fourth powers of larger numbers leave float64
 _CLEARLY = 0.3  # ratio of two errors that no chance explains
 _NEGLIGIBLE = 1e-30  # weight of a quadrature point that is not evaluated
 
@@ -180,34 +177,6 @@ def finite_values(function: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -
         bad = int((~np.isfinite(h)).any(1).sum())
         raise ValueError(f"the function must be finite, got NaN or Inf at {bad} of {len(z)} latents")
     return h
-
-
-def real_array(name: str, value: Any, axes: str) -> np.ndarray:
-    """An array or tensor as float64, checked.
-
-    Args:
-        name: what the message calls it.
-        value: the array.
-        axes: of the shape, e.g. "samples, dim".
-
-    Raises:
-        ValueError: another number of axes, no entries, or values that are not finite real numbers.
-    """
-    if isinstance(value, torch.Tensor):
-        value = value.detach().to("cpu", torch.float64).numpy()
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got {array.dtype}")
-    if array.ndim != axes.count(",") + 1 or 0 in array.shape:
-        raise ValueError(f"{name} must be ({axes}), got shape {array.shape}")
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        bad = int((~np.isfinite(array)).any(-1).sum())
-        rows = array.size // array.shape[-1]
-        raise ValueError(f"{name} must be finite, got NaN or Inf in {bad} of {rows} samples")
-    if (largest := float(np.abs(array).max())) > _LARGEST_VALUE:
-        raise ValueError(f"{name} must be below {_LARGEST_VALUE:g} in size, got {largest:.3g}")
-    return array
 
 
 def regression_energy(h: np.ndarray, z: np.ndarray, degree: int) -> Regression:

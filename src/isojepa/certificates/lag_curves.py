@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from isojepa.certificates.hermite import real_array
+from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.mixture import Whitener
 
 PATHS = 20  # from so many on, paths are redrawn; below, blocks of time

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.certificates.correlation_curve import curve_energy
+from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.hermite import (
     ORDERS,
     hermite_table,
     quadrature_energy,
-    real_array,
     regression_energy,
 )
 from isojepa.certificates.intervals import Interval, from_blocks

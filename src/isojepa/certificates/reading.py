@@ -1,0 +1,158 @@
+"""Files of embeddings.
+
+Kinds: npy (one array), npz, safetensors and HDF5 (named arrays), CSV (columns, with or without a header). The
+names that are understood:
+
+    h, embeddings              (n, m) embeddings of the first view
+    h_next, embeddings_next    (n, m) embeddings of the second view of each pair
+    z, latents                 (n, d) true latents of the first view
+    z_next, latents_next       (n, d) true latents of the second view
+    x, x_next                  observations of the two views, for an encoder to embed
+
+Any other array is named by hand: `FILE::NAME`. The columns of a CSV file belong together by the name before
+their number: h0, h1, z0, z1. npy and HDF5 files stay on the disk and are read piece by piece, so embeddings
+may be larger than memory.
+"""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isojepa.certificates.text import read_csv
+from isojepa.names import unknown
+
+_NAMES = {
+    "h": "h",
+    "embeddings": "h",
+    "h_next": "h_next",
+    "embeddings_next": "h_next",
+    "z": "z",
+    "latents": "z",
+    "z_next": "z_next",
+    "latents_next": "z_next",
+    "x": "x",
+    "x_next": "x_next",
+}
+KINDS = "npy, npz, safetensors, HDF5 or CSV"
+
+
+def split_name(path: str | Path) -> tuple[Path, str | None]:
+    """FILE::NAME as the file and the array's name in it; no name without the colons."""
+    file, colons, name = str(path).rpartition("::")
+    if Path(path).exists():  # a file whose own name has colons
+        return Path(path), None
+    return (Path(file), name) if colons else (Path(path), None)
+
+
+def read_array(path: str | Path) -> Any:
+    """Read one array: FILE::NAME, or a file that holds exactly one.
+
+    Raises:
+        ValueError: the file is missing, damaged, of another kind, or holds several arrays.
+    """
+    file, name = split_name(path)
+    arrays = _read(file)
+    if name is not None:
+        if name not in arrays:
+            raise ValueError(f"{file}: " + unknown("array name", name, arrays))
+        return arrays[name]
+    if len(arrays) != 1:
+        raise ValueError(f"{file} must hold one array, got {_listed(arrays)}: name one as {file}::NAME")
+    return next(iter(arrays.values()))
+
+
+def read_named(path: str | Path) -> dict[str, Any]:
+    """Read the arrays of a file under the names h, h_next, z, x and x_next; of FILE::NAME one, under h.
+
+    Raises:
+        ValueError: the file is missing or damaged, or its names are not understood.
+    """
+    file, name = split_name(path)
+    if name is not None:
+        return {"h": read_array(path)}
+    arrays = _read(file)
+    if len(arrays) == 1 and next(iter(arrays)) not in _NAMES:
+        return {"h": next(iter(arrays.values()))}
+    named: dict[str, Any] = {}
+    for name, value in arrays.items():
+        if name not in _NAMES:
+            if "h" in arrays or "embeddings" in arrays:
+                raise ValueError(f"{file}: " + unknown("array name", name, _NAMES))
+            raise ValueError(
+                f"{file} holds {_listed(arrays)}, and it is not clear which are the embeddings: name them h, "
+                f"h_next and z in the file, or pass {file}::{name} (and --next, --latents likewise)"
+            )
+        if _NAMES[name] in named:
+            raise ValueError(f"{file} holds {_NAMES[name]!r} twice, under two names")
+        named[_NAMES[name]] = value
+    if "h" not in named and "x" not in named:
+        raise ValueError(f"{file} must hold an array 'h' or 'embeddings', got {_listed(arrays)}")
+    return named
+
+
+def _listed(arrays: Mapping[str, Any]) -> str:
+    names = sorted(arrays)
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "none"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    kind = path.suffix.lower()
+    readers = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".safetensors": _read_safetensors,
+        ".h5": _read_hdf5,
+        ".hdf5": _read_hdf5,
+        ".csv": read_csv,
+        ".tsv": read_csv,
+        ".txt": read_csv,
+    }
+    if kind not in readers:
+        raise ValueError(f"{path} must be a record, or a file of kind {KINDS}, got {path.suffix!r}")
+    try:
+        return readers[kind](path)
+    except ImportError:
+        raise
+    except Exception as error:  # numpy, zipfile, h5py and safetensors raise many kinds for a damaged file
+        raise ValueError(f"{path} is damaged or not a plain {kind} file ({error})") from error
+
+
+def _read_npy(path: Path) -> Mapping[str, Any]:
+    if path.stat().st_size == 0:
+        raise ValueError("it is empty")
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("it does not begin like one")
+    return {"h": np.load(path, allow_pickle=False, mmap_mode="r")}
+
+
+def _read_npz(path: Path) -> Mapping[str, Any]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is empty, cut short, or of another kind")
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _read_safetensors(path: Path) -> Mapping[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def _read_hdf5(path: Path) -> Mapping[str, Any]:
+    """Every dataset of numbers by its path in the file, left on the disk."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+    arrays: dict[str, Any] = {}
+    file = h5py.File(path, "r")  # stays open for as long as its datasets are used
+    file.visititems(
+        lambda name, item: arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None
+    )
+    return arrays
