@@ -90,6 +90,7 @@ class Factor:
 
     def __init__(self, centre: np.ndarray, offset: np.ndarray) -> None:
         self.n = 0
+        self.centre, self.offset = centre, offset
         self._near = np.concatenate((centre, offset))
         self._in = len(centre)
         self._r = np.zeros((0, 1 + len(self._near)))

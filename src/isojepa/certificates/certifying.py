@@ -33,6 +33,7 @@ from isojepa.worlds import (
 )
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
+_OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
@@ -346,10 +347,9 @@ def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption,
     some = case.embeddings.some(_CHECKED)
     draws = max(199, math.ceil(2 / (1 - confidence)))
     options: dict[str, Any] = {"seed": seed, "confidence": confidence, "draws": draws}
-    own = check_assumptions(some.h, some.h_next, of="embeddings", **options)
     if some.z is None or (some.z_next is None and some.h_next is not None):
-        return own
-    of_world = check_assumptions(some.z, some.z_next, of="latents", **options)
-    return tuple(line for line in of_world if line.name != "dimension") + tuple(
-        line for line in own if line.name == "dimension"
+        return check_assumptions(some.h, some.h_next, of="embeddings", **options)
+    return (
+        *check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options),
+        *check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options),
     )

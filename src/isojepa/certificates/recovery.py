@@ -77,7 +77,6 @@ class RecoveryReading:
         self._half = n // 2
         self._square = latent_dim == embeddings.dim
         self._factor: Factor | None = None
-        self._near: Chunk | None = None
         self._blocks: list[_FitBlock] = []
         self._scores: dict[str, _Score] = {}
 
@@ -93,14 +92,12 @@ class RecoveryReading:
     def _fit(self, chunk: Chunk) -> None:
         h, z = _both(chunk)
         if self._factor is None:
-            self._near = Chunk(h.mean(0), None, z.mean(0))
             self._factor = Factor(h.mean(0), z.mean(0))
         self._factor.add(h, z)
         if self._square:
-            assert self._near is not None
             if not self._blocks or chunk.start >= self._blocks[-1].end:
-                self._blocks.append(_FitBlock(bisect_end(self.edges, chunk.start), h.shape[1]))
-            self._blocks[-1].add(h - self._near.h, z - self._near.z)
+                self._blocks.append(_FitBlock(_block_end(self.edges, chunk.start), h.shape[1]))
+            self._blocks[-1].add(h - self._factor.centre, z - self._factor.offset)
 
     def _score(self, chunk: Chunk) -> None:
         h, z = _both(chunk)
@@ -109,7 +106,7 @@ class RecoveryReading:
                 return  # told after the pass
             self._scores = self._fitted(self._factor)
         for score in self._scores.values():
-            score.add(h, z, bisect_end(self.edges, chunk.start))
+            score.add(h, z, _block_end(self.edges, chunk.start))
 
     def _fitted(self, factor: Factor) -> dict[str, "_Score"]:
         """The maps of the first half, ready to be scored."""
@@ -160,7 +157,7 @@ class RecoveryReading:
         )
 
 
-def bisect_end(edges: tuple[int, ...], row: int) -> int:
+def _block_end(edges: tuple[int, ...], row: int) -> int:
     """End of the block a row lies in."""
     return edges[bisect_right(edges, row)]
 

@@ -165,3 +165,12 @@ def test_large_inputs_take_seconds(n, dim, seconds):
     start = time.process_time()
     check_assumptions(*pair)
     assert time.process_time() - start < seconds
+
+
+def test_lines_measured_alone_are_those_measured_together():
+    z, z_next = worlds.gaussian(1000, 3)
+    whole = {line.name: line for line in check_assumptions(z, z_next, draws=59)}
+    names = ("dimension", "isotropy")
+    assert check_assumptions(z, z_next, only=names, draws=59) == tuple(whole[name] for name in names)
+    with pytest.raises(ValueError, match=r"assumption must be one of .*isotropy.* got 'isotropic'"):
+        check_assumptions(z, z_next, only=["isotropic"])

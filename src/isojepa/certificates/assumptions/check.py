@@ -1,5 +1,7 @@
 """Check what the theorems assume of a world: every line at once."""
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from isojepa.certificates.assumptions import (
@@ -13,6 +15,7 @@ from isojepa.certificates.assumptions import (
 )
 from isojepa.certificates.assumptions.line import Assumption, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample, draw_sample
+from isojepa.names import choose
 
 _TWO_VIEWS = "It needs both views of each pair, got one."
 _GIVE_BOTH = "Give z_next as well."
@@ -24,6 +27,7 @@ def check_assumptions(
     *,
     of: str = "latents",
     observations: Any = None,
+    only: Sequence[str] | None = None,
     samples: int = 2000,
     draws: int = 199,
     seed: int = 0,
@@ -42,6 +46,7 @@ def check_assumptions(
         z_next: (n, dim) of the second view; without it, the lines that need pairs are unclear.
         of: "latents" or "embeddings".
         observations: (n, ...) what the latents or embeddings belong to, for the line on missing latents.
+        only: names of the lines to measure; by default all.
         samples: rows for the tests, chosen at random. Rates and covariances use more.
         draws: permutations behind each p-value; the smallest is 1 / (draws + 1).
         seed: draws rows, directions and permutations.
@@ -68,39 +73,47 @@ def check_assumptions(
     if draws < 1 or 2 / (draws + 1) > 1 - confidence + 1e-12:
         least = 2 / (1 - confidence) - 1
         raise ValueError(f"draws must be at least {least:.0f} for confidence {confidence:g}, got {draws}")
+    names = tuple(_MEASURES) if only is None else tuple(only)
+    for name in names:
+        choose("assumption", name, _MEASURES)
     sample = draw_sample(z, z_next, observations, of, seed)
-    lines = _lines(sample, int(samples), int(draws), confidence)
+    lines = _lines(sample, names, int(samples), int(draws), confidence)
     if sample.observations is not None:
         lines.append(completeness.check_completeness(sample, sample.observations, int(samples), confidence))
     return tuple(lines)
 
 
-def _lines(sample: Sample, rows: int, draws: int, confidence: float) -> list[Assumption]:
+def _lines(
+    sample: Sample, names: Sequence[str], rows: int, draws: int, confidence: float
+) -> list[Assumption]:
     reason = _reason(sample)
     if reason:
         constant = len(sample) >= LEAST
         advice = "Check the data." if constant else "Take more samples."
-        lines = [_missing(sample, name, reason, advice) for name in _MEASURES]
-        return [*lines[:-1], dimension.degenerate(sample)] if constant else lines
-    paired = sample.z_next is not None
-    found = shape.search_directions(sample, rows)
-    speeds = rates.measure_rates(sample) if paired else None
+        return [
+            dimension.degenerate(sample)
+            if constant and name == "dimension"
+            else _missing(sample, name, reason, advice)
+            for name in names
+        ]
+    found = cache(lambda: shape.search_directions(sample, rows))
+    speeds = cache(lambda: rates.measure_rates(sample) if sample.z_next is not None else None)
+    checks: dict[str, Callable[[], Assumption]] = {
+        "stationarity": lambda: stationarity.check_stationarity(sample, rows, draws, confidence),
+        "Gaussianity": lambda: shape.check_gaussianity(sample, found(), rows, confidence),
+        "independence": lambda: dependence.check_independence(sample, rows, draws, confidence),
+        "additive noise": lambda: noise.check_noise(sample, rows, draws, confidence),
+        "isotropy": lambda: rates.check_isotropy(sample, speeds(), confidence),  # type: ignore[arg-type]
+        "dimension": lambda: dimension.check_dimension(sample, speeds(), found(), rows, confidence),
+    }
+    alone = sample.z_next is None
     return [
-        stationarity.check_stationarity(sample, rows, draws, confidence)
-        if paired
-        else _missing(sample, "stationarity", _TWO_VIEWS, _GIVE_BOTH),
-        shape.check_gaussianity(sample, found, rows, confidence),
-        dependence.check_independence(sample, rows, draws, confidence),
-        noise.check_noise(sample, rows, draws, confidence)
-        if paired
-        else _missing(sample, "additive noise", _TWO_VIEWS, _GIVE_BOTH),
-        rates.check_isotropy(sample, speeds, confidence)
-        if speeds is not None
-        else _missing(sample, "isotropy", _TWO_VIEWS, _GIVE_BOTH),
-        dimension.check_dimension(sample, speeds, found, rows, confidence),
+        _missing(sample, name, _TWO_VIEWS, _GIVE_BOTH) if alone and name in _OF_PAIRS else checks[name]()
+        for name in names
     ]
 
 
+_OF_PAIRS = ("stationarity", "additive noise", "isotropy")
 _MEASURES = {
     "stationarity": stationarity,
     "Gaussianity": shape,
