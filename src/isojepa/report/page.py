@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from isojepa.report.sections.bound import bound
 from isojepa.report.sections.recovered import recovered
 from isojepa.report.sections.spectrum import spectrum
 from isojepa.report.sections.training import config_rows, training
+from isojepa.report.template import asset, duration, fill
 from isojepa.version import __version__
 
 _POINTS = 3000
@@ -75,10 +75,11 @@ def write_page(
         training(metrics),
     ]
     data = {**_panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
-    page = _fill(
+    page = fill(
+        asset("page.html"),
         {
-            "css": "".join(map(_read, _STYLES)),
-            "js": "".join(map(_read, _SCRIPTS)),
+            "css": asset(*_STYLES),
+            "js": asset(*_SCRIPTS),
             "data": _json(data),
             "title": escape(title),
             "badge": glance.badge(certificate),
@@ -88,18 +89,9 @@ def write_page(
             "tiles": _bind(glance.tiles(certificate)),
             "sections": _bind("\n\n".join(part.html for part in parts if part.html)),
             "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
-        }
+        },
     )
     write_text(Path(path), page)
-
-
-def _fill(parts: Mapping[str, str]) -> str:
-    """The template with its {{names}} replaced, in one pass: a name inside a part stays as it is."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
-
-
-def _read(name: str) -> str:
-    return files("isojepa.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:
@@ -170,15 +162,8 @@ def _facts(certificate: Certificate, seconds: float | None) -> str:
         rows = "1 row" if certificate.dropped == 1 else f"{certificate.dropped:,} rows"
         facts.append(f"{rows} with NaN or Inf left out")
     if seconds is not None:
-        facts.append(f"trained in {_duration(seconds)}")
+        facts.append(f"trained in {duration(seconds)}")
     return " · ".join(facts)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _timing(seconds: float | None) -> dict[str, str]:

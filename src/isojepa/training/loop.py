@@ -95,6 +95,7 @@ def fit(
     steps: int = DEFAULT.steps,
     batch: int = DEFAULT.batch,
     batch_start: int | None = DEFAULT.batch_start,
+    pairs: int | None = DEFAULT.pairs,
     learning_rate: float = DEFAULT.learning_rate,
     schedule: str = DEFAULT.schedule,
     warmup: float = DEFAULT.warmup,
@@ -120,8 +121,8 @@ def fit(
         encoder: maps observations to embeddings; trained in place.
         world: where pairs come from.
         objective: what is minimised, see `isojepa.objectives.Objective`.
-        steps, batch, batch_start, learning_rate, schedule, warmup, weight_decay, beta2, clip, eval_every,
-            eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
+        steps, batch, batch_start, pairs, learning_rate, schedule, warmup, weight_decay, beta2, clip,
+            eval_every, eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
         seed: draws the data, the slices and the held-out set.
         record: folder of the run; none keeps everything in memory.
         config: what the record says it was made from; by default a description of the arguments.
@@ -138,6 +139,7 @@ def fit(
         steps=steps,
         batch=batch,
         batch_start=batch_start,
+        pairs=pairs,
         learning_rate=learning_rate,
         schedule=schedule,
         warmup=warmup,
@@ -170,7 +172,10 @@ def _fabric(accelerator: str) -> "Fabric":
     from lightning_fabric import Fabric  # seconds to import: only for those who train
 
     try:
-        return Fabric(accelerator=accelerator, devices=1)
+        with warnings.catch_warnings():
+            # where Slurm is installed it asks for srun, which one device does not need
+            warnings.filterwarnings("ignore", message=".*srun.*")
+            return Fabric(accelerator=accelerator, devices=1)
     except (RuntimeError, ValueError, TypeError) as error:
         raise ValueError(
             f"accelerator must be a device of this machine, got {accelerator!r}: {error}"
@@ -206,6 +211,9 @@ class _Training:
         self.model, self.optimizer = self.fabric.setup(learner, optimizer)
         self.learner = learner
         self.held_out = world.sample(recipe.eval_samples, generator(seed, "eval"))
+        self.training_set = (
+            None if recipe.pairs is None else world.sample(recipe.pairs, generator(seed, "training-set"))
+        )
         self.names: list[str] = []
         self.metrics: list[dict[str, Any]] = []
         self.state = self._restore()
@@ -241,8 +249,7 @@ class _Training:
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.learning_rate * factor
-        pairs = self.world.sample(recipe.batch_at(state.step), generator(self.seed, "data", state.step))
-        x = torch.cat((pairs.x, pairs.x_next)).to(self.fabric.device)
+        x = self._draw(recipe.batch_at(state.step)).to(self.fabric.device)
         with borrowed(self.seed, "encoder", state.step):
             terms = self.model(x, 2, generator(self.seed, "slices", state.step))
         value = terms["loss"].item()
@@ -259,6 +266,15 @@ class _Training:
         )
         state.step += 1
         return ""
+
+    def _draw(self, size: int) -> Tensor:
+        """The stacked observations (2 * size, ...) of this step's pairs."""
+        source = generator(self.seed, "data", self.state.step)
+        if self.training_set is None:
+            pairs = self.world.sample(size, source)
+            return torch.cat((pairs.x, pairs.x_next))
+        chosen = torch.randperm(len(self.training_set), generator=source)[:size]  # no pair twice in a batch
+        return torch.cat((self.training_set.x[chosen], self.training_set.x_next[chosen]))
 
     def _evaluate(self, bar: Bar) -> str:
         """Score the held-out pairs, log the row, and begin a new window of loss terms.

@@ -16,6 +16,8 @@ class Recipe:
     """Pairs per step, fresh at each; at the last step if it grows."""
     batch_start: int | None = 256
     """Pairs at the first step, from which the batch grows geometrically; none for a constant one."""
+    pairs: int | None = None
+    """Size of a fixed training set that every batch is drawn from; none for fresh pairs at every step."""
     learning_rate: float = 2e-2
     """Peak learning rate of AdamW."""
     schedule: str = "warmup-cosine"
@@ -61,6 +63,8 @@ class Recipe:
             int(self.batch_start) != self.batch_start or self.batch_start < 2
         ):
             raise ValueError(f"batch_start must be none or an integer of at least 2, got {self.batch_start}")
+        if self.pairs is not None and (int(self.pairs) != self.pairs or self.pairs < 2):
+            raise ValueError(f"pairs must be none or an integer of at least 2, got {self.pairs}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         for name in ("warmup", "beta2"):

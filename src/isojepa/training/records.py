@@ -5,6 +5,7 @@
     result.json            how it ended: status, reason, last metrics, seconds, versions
     encoder.safetensors    the trained weights
     objective.safetensors  those of the objective, if it learns any
+    scores.json            what a sweep measured of the trained encoder
     checkpoint/            the state to go on from, while the run is unfinished
 
 Nothing in a record is ever unpickled. Its id is a hash of its config, so the same command finds its own
@@ -105,6 +106,21 @@ class Record:
         if not isinstance(result, dict) or not {"status", "reason", "seconds"} <= set(result):
             raise ValueError(f"{path} is not a run's result; delete it to run the training again")
         return result
+
+    @property
+    def scores(self) -> dict[str, Any] | None:
+        """What a sweep measured of the trained encoder; None if it has not."""
+        path = self.path / "scores.json"
+        if not path.exists():
+            return None
+        scores = read_json(path)
+        if not isinstance(scores, dict):
+            raise ValueError(f"{path} does not hold scores; delete it to have the encoder scored again")
+        return scores
+
+    def save_scores(self, scores: Mapping[str, Any]) -> None:
+        """Write what was measured of the trained encoder."""
+        write_json(self.path / "scores.json", dict(scores))
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -214,12 +230,17 @@ def record_id(config: Mapping[str, Any]) -> str:
 
 
 def _identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace."""
+    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace.
+
+    A training set that was not asked for is left out too: records from before there were any keep their ids.
+    """
     training = config.get("training")
     if not isinstance(training, dict):
         return config
-    free = ("accelerator", "checkpoint_seconds")
-    return {**config, "training": {key: value for key, value in training.items() if key not in free}}
+    kept = {key: value for key, value in training.items() if key not in ("accelerator", "checkpoint_seconds")}
+    if kept.get("pairs") is None:
+        kept.pop("pairs", None)
+    return {**config, "training": kept}
 
 
 def versions() -> dict[str, str]:

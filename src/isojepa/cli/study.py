@@ -1,0 +1,229 @@
+"""The commands of studies: what there are, what one is, and its report from records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isojepa.cli.printing import out, print_json
+
+if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
+    from isojepa.studies.evidence import Evidence
+    from isojepa.studies.study import Study as AnyStudy
+
+_ALL = "all"
+
+
+@dataclass
+class StudyReport:
+    """Write the report of studies from the records of their runs: page, Markdown, tables, pictures, rows.
+
+    isojepa study report grid
+
+    isojepa study report all --scale paper --out runs/reports
+
+    isojepa study report grid --from docs/results    # again, from the rows kept there
+    """
+
+    names: tyro.conf.Positional[tuple[str, ...]]
+    """Studies, `isojepa study list`; all; or a Python file of your own that defines STUDY."""
+    scale: str = "standard"
+    """Which of the study's runs: quick, standard or paper."""
+    records: Path = Path("runs/studies")
+    """Folder of the records."""
+    out: Path = Path("docs/results")
+    """Folder of the report's files."""
+    source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """Rows of an earlier report in place of records: its NAME.json, or the folder of it."""
+    json: bool = False
+    """Print what was written as JSON."""
+
+    def run(self) -> int:
+        from isojepa.studies.writing import write_report
+
+        told, empty = [], []
+        for name, study in _find(self.names):
+            evidence = self._evidence(name, study)
+            if not evidence.rows:
+                empty.append(evidence)
+                continue
+            written = write_report(study, evidence, self.out)
+            told.append(
+                {
+                    "study": study.name,
+                    "scale": evidence.scale,
+                    "runs": evidence.runs,
+                    "missing": evidence.missing,
+                    "summary": list(written.findings.summary),
+                    "files": [str(path) for path in written.files],
+                }
+            )
+            if not self.json:
+                _tell(study, evidence, written.files, written.findings.summary)
+        if self.json:
+            print_json(told)
+        if empty:
+            raise ValueError(self._nothing(empty))
+        return 0
+
+    def _evidence(self, name: str, study: "AnyStudy") -> "Evidence":
+        from isojepa.studies.evidence import gather, read_evidence
+
+        called = "" if name == study.name else name
+        if self.source is None:
+            return gather(study, self.scale, self.records, called)
+        path = self.source / f"{study.name}.json" if self.source.is_dir() else self.source
+        evidence = read_evidence(path, called)
+        if evidence.study != study.name:
+            raise ValueError(f"{path} holds the rows of study {evidence.study!r}, not of {study.name!r}")
+        return evidence
+
+    def _nothing(self, empty: "Sequence[Evidence]") -> str:
+        names = " ".join(evidence.called or evidence.study for evidence in empty)
+        if self.source is not None:
+            return f"{self.source} holds no row of {names}"
+        return (
+            f"{self.records} holds no run of {names} at scale {self.scale}; "
+            f"isojepa sweep {names} --scale {self.scale} makes them"
+        )
+
+
+@dataclass
+class StudyList:
+    """Name the studies, with what they are about and how many runs each scale has."""
+
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        from isojepa.studies.catalogue import STUDIES
+        from isojepa.studies.study import SCALES
+
+        rows: list[dict[str, Any]] = [
+            {"name": name, "about": STUDIES[name], "runs": _runs(study)} for name, study in _find((_ALL,))
+        ]
+        if self.json:
+            print_json(rows)
+            return 0
+        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        table.add_column("study", no_wrap=True)
+        table.add_column("about")
+        for scale in SCALES:
+            table.add_column(scale, justify="right", no_wrap=True)
+        for row in rows:
+            counts = [str(count) for count in row["runs"].values()]
+            table.add_row(f"[bold]{row['name']}[/]", row["about"], *counts)
+        _show(table)
+        out.print(
+            "\nRuns per scale; studies share runs. Next: isojepa study show NAME, isojepa sweep NAME, "
+            "isojepa study report NAME",
+            style="dim",
+        )
+        return 0
+
+
+@dataclass
+class StudyShow:
+    """Tell what a study claims, beside what it stands, and what it runs."""
+
+    name: tyro.conf.Positional[str]
+    """Study, `isojepa study list`, or a Python file of your own that defines STUDY."""
+    scale: str = "standard"
+    """Whose settings are told: quick, standard or paper."""
+    json: bool = False
+    """Print as JSON."""
+
+    def run(self) -> int:
+        from isojepa.studies.telling import settings_of
+
+        if self.name == _ALL:
+            raise ValueError("isojepa study show takes one study; isojepa study list names them all")
+        ((_, study),) = _find((self.name,))
+        cells = study.plan(self.scale)
+        settings = settings_of([cell.config.to_dict() for cell in cells])
+        labels: dict[str, list[Any]] = {}
+        for cell in cells:
+            for key, value in cell.labels.items():
+                known = labels.setdefault(key, [])
+                if value not in known:
+                    known.append(value)
+        if self.json:
+            about = {"name": study.name, "title": study.title, "claim": study.claim, "source": study.source}
+            print_json({**about, "runs": _runs(study), "labels": labels, "settings": settings})
+            return 0
+        out.print(f"[bold]{escape(study.title)}[/]  [dim]{study.name}[/]\n")
+        out.print(escape(study.claim))
+        out.print(f"\n[dim]Beside:[/] {escape(study.source)}")
+        counts = ", ".join(f"{count} at {scale}" for scale, count in _runs(study).items())
+        out.print(f"[dim]Runs:[/]   {counts}\n")
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for key, values in labels.items():
+            texts = list(map(str, values))
+            joint = "; " if any(", " in text for text in texts) else ", "
+            table.add_row(f"[bold]{escape(key)}[/]", escape(joint.join(texts)))
+        for key, text in settings.items():
+            table.add_row(f"[dim]{escape(key)}[/]", escape(text))
+        out.print(f"[dim]At scale {self.scale}: labels, settings that vary, settings that all runs share.[/]")
+        _show(table)
+        return 0
+
+
+@dataclass
+class Study:
+    """Claims and the runs that test them: list them, look at one, write its report.
+
+    `isojepa sweep NAME` makes the runs; `isojepa study report NAME` makes tables, figures and a page of them.
+    """
+
+    command: Annotated[
+        Annotated[StudyReport, tyro.conf.subcommand("report")]
+        | Annotated[StudyList, tyro.conf.subcommand("list")]
+        | Annotated[StudyShow, tyro.conf.subcommand("show")],
+        tyro.conf.arg(name=""),
+    ]
+
+    def run(self) -> int:
+        return self.command.run()
+
+
+def _find(names: Sequence[str]) -> "list[tuple[str, AnyStudy]]":
+    """The studies of names, each once, with what the command line calls them.
+
+    Raises:
+        ValueError: no name, an unknown one, or two studies of one name.
+    """
+    from isojepa.sweep.plan import find_studies
+
+    find_studies(names)  # what is wrong with the names is told before anything is done
+    found: dict[str, tuple[str, AnyStudy]] = {}
+    for name in names:
+        for study in find_studies((name,)):
+            found.setdefault(study.name, (name if name.endswith(".py") else study.name, study))
+    return list(found.values())
+
+
+def _runs(study: "AnyStudy") -> dict[str, int]:
+    from isojepa.studies.study import SCALES, unique
+
+    return {scale: len(unique(study.plan(scale))) for scale in SCALES}
+
+
+def _tell(study: "AnyStudy", evidence: "Evidence", files: Sequence[Path], summary: Sequence[str]) -> None:
+    out.print(f"[bold]{escape(study.title)}[/]  [dim]{study.name}, scale {evidence.scale}[/]")
+    for paragraph in summary[:1]:
+        out.print(escape(paragraph))
+    if evidence.gap:
+        out.print(escape(evidence.gap), style="yellow")
+    page = next(path for path in files if path.suffix == ".html")
+    size = sum(path.stat().st_size for path in files) / 1e3
+    out.print(f"Wrote {page} and {len(files) - 1} files beside it, {size:.0f} kB in all.\n", style="dim")
+
+
+def _show(table: Table) -> None:
+    console = out if out.is_terminal else Console(highlight=False, width=140)
+    console.print(table, soft_wrap=False)

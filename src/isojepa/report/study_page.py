@@ -1,0 +1,189 @@
+"""The page of a study: claim, what was found, tables that sort, pictures, and how it was made.
+
+One self-contained HTML file in the look of the certificate's page. Pictures are inside as data; the page
+loads nothing, and its Content-Security-Policy forbids it to. Prose is Markdown, whose HTML is shown as text.
+"""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from markdown_it import MarkdownIt
+
+from isojepa.files import write_text
+from isojepa.report.numbers import signed
+from isojepa.report.sections.training import config_rows
+from isojepa.report.template import asset, fill
+
+MARKS = {"above": "▲ above", "below": "▼ below"}
+LEGEND = (
+    "▲ above, ▼ below: our mean lies outside the published spread, more than two published standard "
+    "deviations from the published mean; whether that is better depends on the quantity."
+)
+_LONG = 40  # characters of a text that may wrap
+_PROSE = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One cell of a table.
+
+    Attributes:
+        text: what is read.
+        value: what a column of numbers is sorted by; None for text and for what is missing.
+    """
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as the page shows it.
+
+    Attributes:
+        name: its id in the page.
+        title, note: above and below it; the note is Markdown.
+        columns: title and whether it holds numbers.
+        rows: one cell for each column.
+        marked: whether a column says which numbers lie outside the published spread.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[Shown]]
+    note: str = ""
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class ShownPicture:
+    """A figure.
+
+    Attributes:
+        name: its id in the page.
+        caption: what it shows; Markdown.
+        drawing: an SVG as text, or a PNG as bytes.
+        width: pixels that a PNG takes in the page; it may have more of them, for fine screens.
+    """
+
+    name: str
+    caption: str
+    drawing: str | bytes
+    width: int = 0
+
+
+def write_study_page(
+    path: Path,
+    *,
+    name: str,
+    title: str,
+    claim: str,
+    facts: Sequence[str],
+    warning: str,
+    summary: Sequence[str],
+    tables: Sequence[ShownTable],
+    pictures: Sequence[ShownPicture],
+    notes: Sequence[str],
+    made: Mapping[str, str],
+    settings: Mapping[str, str],
+) -> None:
+    """Write the page of a study.
+
+    Args:
+        path: the HTML file to create or replace.
+        name, title: of the study.
+        claim: what it tests; Markdown.
+        facts: a few words each, below the claim.
+        warning: what is missing; may be empty.
+        summary: paragraphs in Markdown; the first is the answer.
+        tables, pictures: in their order; the first picture comes before the tables.
+        notes: paragraphs in Markdown.
+        made: how it was made: what -> how; the values are Markdown.
+        settings: of the runs: name -> value.
+    """
+    parts = [*map(_picture, pictures[:1]), *map(_table, tables), *map(_picture, pictures[1:])]
+    if notes:
+        parts.append(f'<section id="notes" class="prose"><h2>Notes</h2>{_prose(notes)}</section>')
+    page = fill(
+        asset("study.html"),
+        {
+            "css": asset("page.css", "lines.css", "study.css"),
+            "js": asset("sort.js"),
+            "name": escape(name),
+            "title": escape(title),
+            "claim": _PROSE.render(claim),
+            "facts": escape(" · ".join(facts)),
+            "warning": f'<p class="warning">{escape(warning)}.</p>' if warning else "",
+            "summary": _prose(summary),
+            "sections": "\n\n".join(parts),
+            "made": "\n".join(
+                f"<tr><th scope=row>{escape(what)}</th><td>{_PROSE.renderInline(how)}</td></tr>"
+                for what, how in made.items()
+            ),
+            "settings": config_rows(settings),
+        },
+    )
+    write_text(path, page)
+
+
+def _prose(paragraphs: Sequence[str]) -> str:
+    return "".join(_PROSE.render(paragraph) for paragraph in paragraphs)
+
+
+def _picture(picture: ShownPicture) -> str:
+    if isinstance(picture.drawing, str):
+        source = "data:image/svg+xml," + quote(picture.drawing, safe=" /:;=,.()'!*-_~@$+?")
+    else:
+        source = "data:image/png;base64," + base64.b64encode(picture.drawing).decode()
+    width = f' width="{picture.width}"' if picture.width else ""
+    caption = _PROSE.render(picture.caption)
+    return (
+        f'<section id="picture-{escape(picture.name)}"><figure><div class="picture">'
+        f'<img src="{escape(source, quote=True)}"{width} alt="{escape(picture.caption)}"></div>'
+        f"<figcaption>{caption}</figcaption></figure></section>"
+    )
+
+
+def _table(table: ShownTable) -> str:
+    head = "".join(
+        f"<th scope=col{' class=number' if numeric else ''}><button type=button>"
+        f"{escape(title) or '<span class=none>mark</span>'}</button></th>"
+        for title, numeric in table.columns
+    )
+    numeric = [is_number for _, is_number in table.columns]
+    rows = "\n".join(
+        f"<tr>{''.join(_cell(cell, kind) for cell, kind in zip(row, numeric, strict=True))}</tr>"
+        for row in table.rows
+    )
+    notes = [table.note] * bool(table.note) + [LEGEND] * table.marked
+    note = f'<div class="note">{_prose(notes)}</div>' if notes else ""
+    return (
+        f'<section id="table-{escape(table.name)}"><h2>{escape(table.title)}</h2>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table class="numbers"><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>'
+        f"{note}</section>"
+    )
+
+
+def _cell(cell: Shown, numeric: bool) -> str:
+    if cell.text in MARKS:
+        return f'<td><span class="mark {cell.text}">{MARKS[cell.text]}</span></td>'
+    if not numeric:
+        long = " class=long" if len(cell.text) > _LONG else ""
+        return f"<td{long}>{escape(cell.text)}</td>"
+    if cell.value is None:
+        return f'<td class="number none">{escape(cell.text)}</td>'
+    value = "" if math.isnan(cell.value) else f' data-value="{_sortable(cell.value)}"'
+    return f"<td class=number{value}>{escape(signed(cell.text))}</td>"
+
+
+def _sortable(value: float) -> str:
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return f"{value:.9g}"

@@ -1,0 +1,188 @@
+"""What a report is made from: the rows of a study at a scale, from records or from the file kept of them.
+
+NAME.json holds one row per line, so that a change of one run is a change of one line. The config of a row is
+what differs from the file's `defaults`, those of the package when it was written: rows stay what they were
+when the defaults change. Numbers have nine digits, in a report made from records too: both say the same.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from isojepa.config import Config
+from isojepa.files import plain, read_json, write_text
+from isojepa.studies.study import RECORDS, Row, Study, collect, unique
+from isojepa.training.records import Record
+
+_DIGITS = 9
+_HEADER = ("study", "scale", "runs", "missing", "versions", "defaults")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The rows of a study.
+
+    Attributes:
+        study: name of the study.
+        scale: quick, standard or paper.
+        rows: one for each cell whose record is there.
+        runs: how many different runs the scale has.
+        missing: how many of them are not there.
+        versions: what trained them: each set of versions once.
+        called: what the command line calls the study, if it is not its name: a file of the user's own.
+    """
+
+    study: str
+    scale: str
+    rows: Sequence[Row]
+    runs: int
+    missing: int
+    versions: Sequence[Mapping[str, str]]
+    called: str = ""
+
+    @property
+    def sweep(self) -> str:
+        """The command that makes the runs."""
+        return f"isojepa sweep {self.called or self.study} --scale {self.scale}"
+
+    @property
+    def gap(self) -> str:
+        """What is missing and what makes it; nothing if all is there."""
+        if not self.missing:
+            return ""
+        verb, them = ("is", "it") if self.missing == 1 else ("are", "them")
+        return f"{self.missing} of {self.runs} runs {verb} missing; {self.sweep} makes {them}"
+
+    @property
+    def seconds(self) -> float:
+        """Training time, of a run that several rows share once."""
+        return sum({row.record: row.seconds for row in self.rows}.values())
+
+    @property
+    def endings(self) -> dict[str, int]:
+        """How many runs ended how: status -> count, the most frequent first."""
+        found = list({row.record: row.status for row in self.rows}.values())
+        return {status: found.count(status) for status in sorted(set(found), key=found.count, reverse=True)}
+
+
+def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
+    """Read the rows of a study from records.
+
+    Args:
+        study: whose cells are looked for.
+        scale: quick, standard or paper.
+        folder: of the records.
+        called: see `Evidence`.
+
+    Raises:
+        ValueError: an unknown scale, or a damaged record.
+    """
+    cells = study.plan(scale)
+    rows, missing = collect(cells, folder)
+    versions: list[Mapping[str, str]] = []
+    for record in dict.fromkeys(row.record for row in rows):
+        found = (Record(Path(folder) / record).result or {}).get("versions")
+        if found and found not in versions:
+            versions.append(found)
+    return Evidence(
+        study.name,
+        scale,
+        [replace(row, **rounded(_measured(row))) for row in rows],
+        len(unique(cells)),
+        len(unique(missing)),
+        versions,
+        called,
+    )
+
+
+def write_evidence(path: Path, evidence: Evidence) -> None:
+    """Write the rows, one per line, with what they were made from."""
+    defaults = plain(Config().to_dict())
+    header = {name: getattr(evidence, name) for name in _HEADER if name != "defaults"}
+    lines = [f'"{name}": {_json(value)},' for name, value in (header | {"defaults": defaults}).items()]
+    rows = []
+    for row in evidence.rows:
+        values = {field.name: getattr(row, field.name) for field in fields(row)}
+        rows.append(_json({**values, "config": _difference(plain(row.config), defaults)}))
+    write_text(path, "\n".join(["{", *lines, '"rows": [', ",\n".join(rows), "]", "}"]) + "\n")
+
+
+def read_evidence(path: Path, called: str = "") -> Evidence:
+    """Read what `write_evidence` wrote; for `called` see `Evidence`.
+
+    Raises:
+        ValueError: the file is missing, damaged, or something else.
+    """
+    data = read_json(path)
+    if not isinstance(data, dict) or not {*_HEADER, "rows"} <= set(data):
+        raise ValueError(f"{path} does not hold the rows of a study, as isojepa study report writes them")
+    try:
+        rows = [
+            Row.from_dict({**row, "config": _merged(data["defaults"], row["config"])}) for row in data["rows"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} has a row that cannot be read: {error}") from error
+    header = {name: data[name] for name in _HEADER if name != "defaults"}
+    return Evidence(rows=rows, called=called, **header)
+
+
+def common_settings(
+    configs: Iterable[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """The settings that all configs share, and the values of those that vary, by dotted name.
+
+    Settings that are None in all configs are left out.
+    """
+    values: dict[str, list[Any]] = {}
+    for config in configs:
+        for name, value in _flat(config):
+            known = values.setdefault(name, [])
+            if value not in known:
+                known.append(value)
+    shared = {name: known[0] for name, known in values.items() if len(known) == 1 and known[0] is not None}
+    return shared, {name: known for name, known in values.items() if len(known) > 1}
+
+
+def rounded(value: Any) -> Any:
+    """Plain values whose floats have nine digits."""
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(entry) for entry in value]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _measured(row: Row) -> dict[str, Any]:
+    return {"scores": row.scores, "seconds": row.seconds, "loss": row.loss}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _difference(value: Any, base: Any) -> Any:
+    """What of nested settings is not as in the base."""
+    if not isinstance(value, dict) or not isinstance(base, dict):
+        return value
+    return {
+        key: _difference(entry, base.get(key))
+        for key, entry in value.items()
+        if key not in base or entry != base[key]
+    }
+
+
+def _merged(base: Any, changes: Any) -> Any:
+    """Nested settings with changes made to them: the inverse of `_difference`."""
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    return base | {key: _merged(base.get(key), entry) for key, entry in changes.items()}
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -1,0 +1,63 @@
+"""The report of a study in Markdown."""
+
+from isojepa.report.study_page import LEGEND, MARKS
+from isojepa.studies.evidence import Evidence
+from isojepa.studies.findings import Findings, Table
+from isojepa.studies.results import markdown_table
+from isojepa.studies.study import Study
+from isojepa.studies.telling import how_made, text_of
+
+
+def markdown_page(study: Study, evidence: Evidence, findings: Findings) -> str:
+    """The whole page: claim, summary, first picture, tables, other pictures, notes, how it was made."""
+    pictures = [
+        f"![{_line(picture.caption)}]({picture_stem(study.name, picture.name, index)}.png)"
+        f"\n\n{_line(picture.caption)}"
+        for index, picture in enumerate(findings.pictures)
+    ]
+    tables = [part for table in findings.tables for part in _parts(study.name, table)]
+    parts = [
+        f"# {study.title}",
+        study.claim,
+        f"> {evidence.gap}." if evidence.gap else "",
+        *findings.summary,
+        *pictures[:1],
+        *tables,
+        *pictures[1:],
+        *(["## Notes", *findings.notes] if findings.notes else []),
+        "## How it was made",
+        "\n".join(f"- {what}: {how}" for what, how in how_made(study, evidence).items()),
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def picture_stem(study: str, picture: str, index: int) -> str:
+    """Name of a picture's files, without the suffix: the first has the study's own."""
+    return study if index == 0 else f"{study}-{picture}"
+
+
+def is_marked(table: Table) -> bool:
+    """Whether a column says which numbers lie outside the published spread."""
+    return any(row.get("mark") in MARKS for row in table.rows)
+
+
+def _parts(study: str, table: Table) -> list[str]:
+    rows = [
+        [_cell(text_of(row.get(column.key), column.form)) for column in table.columns] for row in table.rows
+    ]
+    file = f"{study}-{table.name}.csv"
+    return [
+        f"## {table.title}",
+        markdown_table([_cell(column.title) for column in table.columns], rows),
+        table.note,
+        LEGEND if is_marked(table) else "",
+        f"All digits: [{file}]({file})",
+    ]
+
+
+def _cell(text: str) -> str:
+    return _line(MARKS.get(text, text)).replace("|", "\\|")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,63 @@
+"""Numbers out of rows: what was measured, and means over the runs of one place."""
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+
+from isojepa.studies.study import Label, Row
+
+
+def measured(row: Row, name: str) -> float | None:
+    """A score of a row as a finite number; None where it was not measured or is not finite."""
+    value = row.scores.get(name)
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def values(rows: Iterable[Row], name: str) -> list[float]:
+    """A score of all rows that have it."""
+    found = (measured(row, name) for row in rows)
+    return [value for value in found if value is not None]
+
+
+def mean(rows: Iterable[Row], name: str) -> float | None:
+    """Mean of a score over the rows that have it; None if none has."""
+    found = values(rows, name)
+    return fmean(found) if found else None
+
+
+def spread(rows: Iterable[Row], name: str) -> float | None:
+    """Standard deviation of a score over the rows that have it; None for fewer than two."""
+    found = values(rows, name)
+    return stdev(found) if len(found) > 1 else None
+
+
+def grouped(rows: Sequence[Row], *labels: str) -> dict[tuple[Label, ...], list[Row]]:
+    """Rows by the values of some labels, in order of appearance; rows without one of them are left out."""
+    groups: dict[tuple[Label, ...], list[Row]] = {}
+    for row in rows:
+        if all(label in row.labels for label in labels):
+            groups.setdefault(tuple(row.labels[label] for label in labels), []).append(row)
+    return groups
+
+
+def unscored(rows: Iterable[Row]) -> list[Row]:
+    """Rows of which no recovery could be measured, such as diverged runs."""
+    return [row for row in rows if measured(row, "r2") is None]
+
+
+def told(rows: Sequence[Row]) -> str:
+    """What was run, in a sentence: runs, steps, CPU time, and how they ended."""
+    if not rows:
+        return "No run is there yet."
+    steps = sorted({row.steps for row in rows})
+    length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
+    ends = ", ".join(
+        f"{count} {status}"
+        for status in ("collapsed", "diverged")
+        if (count := sum(row.status == status for row in rows))
+    )
+    minutes = sum(row.seconds for row in rows) / 60
+    text = f"{len(rows)} runs of {length} steps, {minutes:.0f} minutes of training in all"
+    return f"{text}; {ends}." if ends else f"{text}."

@@ -1,0 +1,171 @@
+"""What a study is: a claim, the runs that test it, and what is found in their records.
+
+A study lists cells. A cell is a config with labels, and becomes one record, named by a hash of the config
+alone: studies that share a run share its record, whatever folder of records they are given.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from isojepa.config import Config, config_from
+from isojepa.names import choose
+from isojepa.runs import record_path
+from isojepa.studies.findings import Findings
+from isojepa.training.records import Record
+
+Label = str | int | float
+SCALES = {
+    "quick": "a few short runs, to see that everything works",
+    "standard": "all cells, with our settings and the seeds or steps that the conclusion needs",
+    "paper": "all cells with the published steps and seeds beside ours",
+}
+RECORDS = Path("runs/studies")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study.
+
+    Attributes:
+        config: what is trained.
+        labels: what tables and figures group by, e.g. {"mixing": "spiral", "objective": "SIGReg", "seed": 0}.
+    """
+
+    config: Config
+    labels: Mapping[str, Label]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finished run: its cell, how it ended and what was measured of it.
+
+    Attributes:
+        labels: of the cell.
+        config: of the cell, as plain values.
+        scores: see `isojepa.studies.scores`.
+        status: "done", "collapsed" or "diverged".
+        steps, seconds: how long it trained.
+        loss: the last window's mean loss in training; None if the run diverged before the first.
+        record: name of the record's folder.
+    """
+
+    labels: dict[str, Label]
+    config: dict[str, Any]
+    scores: dict[str, Any]
+    status: str
+    steps: int
+    seconds: float
+    loss: float | None
+    record: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; settings that are open in every config, unless asked for, are left out."""
+        return {**asdict(self), "config": _without_open(self.config, Config().to_dict())}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Row":
+        """The row of plain values; the config is filled up with what was left out, and NaN is a number again.
+
+        Raises:
+            ValueError: something is missing or unknown.
+        """
+        try:
+            row = cls(**data)
+        except TypeError as error:
+            raise ValueError(f"not a row of a study: {error}") from error
+        return replace(
+            row,
+            config=config_from(row.config).to_dict(),
+            scores=_numbers(row.scores),
+            loss=_numbers(row.loss),
+        )
+
+
+@dataclass(frozen=True)
+class Study:
+    """A claim and the runs that test it.
+
+    Attributes:
+        name: of the study, its module and its files.
+        title: of its page.
+        claim: what it says, in a few sentences.
+        source: the published table or figure it stands beside.
+        cells: scale ("quick", "standard" or "paper") -> the runs.
+        report: rows -> what was found.
+    """
+
+    name: str
+    title: str
+    claim: str
+    source: str
+    cells: Callable[[str], Sequence[Cell]]
+    report: Callable[[Sequence[Row]], Findings]
+
+    def plan(self, scale: str) -> list[Cell]:
+        """The cells of a scale.
+
+        Raises:
+            ValueError: there is no such scale.
+        """
+        choose("scale", scale, SCALES)
+        return list(self.cells(scale))
+
+
+def unique(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells with different configs, in their order and each at its first mention: the runs to be made."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        found.setdefault(record_path(cell.config).name, cell)
+    return list(found.values())
+
+
+def collect(cells: Iterable[Cell], folder: str | Path = RECORDS) -> tuple[list[Row], list[Cell]]:
+    """The rows of the cells whose records are finished and scored, and the cells whose are not."""
+    rows, missing = [], []
+    for cell in cells:
+        row = _row(cell, Record(record_path(cell.config, folder)))
+        if row is None:
+            missing.append(cell)
+        else:
+            rows.append(row)
+    return rows, missing
+
+
+def _row(cell: Cell, record: Record) -> Row | None:
+    if not record.exists:
+        return None
+    result, scores = record.result, record.scores
+    if result is None or scores is None:
+        return None
+    return Row(
+        labels=dict(cell.labels),
+        config=cell.config.to_dict(),
+        scores=_numbers(scores),
+        status=result["status"],
+        steps=int(result.get("steps", 0)),
+        seconds=float(result["seconds"]),
+        loss=_numbers((result.get("metrics") or {}).get("loss")),
+        record=record.path.name,
+    )
+
+
+def _without_open(value: Any, default: Any) -> Any:
+    """Nested settings without those that are None by default too; a None that was asked for stays."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_open(entry, default.get(key))
+        for key, entry in value.items()
+        if entry is not None or default.get(key) is not None
+    }
+
+
+def _numbers(value: Any) -> Any:
+    """Plain values with the names that JSON holds for NaN and Inf turned into numbers."""
+    if isinstance(value, dict):
+        return {key: _numbers(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_numbers(entry) for entry in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
