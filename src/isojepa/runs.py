@@ -61,11 +61,12 @@ def build_world(config: WorldConfig) -> World:
 def build_encoder(config: EncoderConfig, world: World, seed: int) -> nn.Module:
     """Build the encoder of a config for a world's observations."""
     options: dict[str, Any] = {"width": config.width, "layers": config.layers, "seed": seed}
-    if config.name == "coupling":
+    if config.name in ("coupling", "free-coupling"):
         options["dim"] = world.observed_dim
         if config.dim not in (None, world.observed_dim):
             raise ValueError(
-                f"encoder 'coupling' keeps the observed dimension {world.observed_dim}, got dim {config.dim}"
+                f"encoder {config.name!r} keeps the observed dimension {world.observed_dim}, "
+                f"got dim {config.dim}"
             )
     else:
         options |= {"in_dim": world.observed_dim, "out_dim": world.dim if config.dim is None else config.dim}

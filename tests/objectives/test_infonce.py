@@ -249,3 +249,20 @@ def test_many_similarities_are_computed_slice_by_slice_with_the_same_result(monk
         results.append((loss.item(), torch.autograd.grad(loss, views)[0]))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
     torch.testing.assert_close(results[0][1], results[1][1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [16, 300])
+def test_similarities_too_deep_for_a_float_change_neither_value_nor_gradient(dim):
+    z = torch.randn(2, 40, dim, dtype=torch.float64, generator=generator(0, "data"))
+    views = torch.stack((z[0], 0.95 * z[0] + 0.3 * z[1])) / 0.3
+    plain = views.clone().requires_grad_()
+    loss = InfoNCE()(views.requires_grad_())
+    distances = (plain[0].unsqueeze(1) - plain[1].unsqueeze(0)).square().sum(-1) / 2
+    assert distances.max() > 200
+    alignment = distances.diagonal().mean()
+    forth, back = (torch.logsumexp(-distances, axis).mean() for axis in (0, 1))
+    naive = 0.5 * alignment + 0.5 * ((forth + back) / 2 - math.log(40))
+    loss.total.backward()
+    naive.backward()
+    assert loss.total.item() == pytest.approx(naive.item(), rel=1e-12)
+    torch.testing.assert_close(views.grad, plain.grad, rtol=1e-9, atol=1e-12)

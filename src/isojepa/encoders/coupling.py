@@ -6,6 +6,9 @@ recover is the objective's or the optimiser's fault and not for want of expressi
 
 It starts close to the identity (weights a hundredth of the usual size): from larger random weights, training
 in a few dimensions often ends in a local minimum.
+
+Couplings preserve volume, so this encoder cannot collapse whatever the objective. `FreeCoupling` ends with a
+linear map, and can.
 """
 
 import torch
@@ -45,3 +48,24 @@ class Coupling(nn.Module):
         for shift in self.shifts:
             a, b = b, a - torch.tanh(shift(b))
         return torch.cat((a, b), -1)
+
+
+class FreeCoupling(Coupling):
+    """A `Coupling` followed by a linear map that starts as the identity: only a regularizer holds its scale.
+
+    Args:
+        dim: observed and embedding dimension, even.
+        layers: number of coupling layers.
+        seed: draws the initial weights.
+    """
+
+    def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
+        super().__init__(dim, layers, seed)
+        self.head = nn.utils.skip_init(nn.Linear, dim, dim)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.eye(dim))
+            self.head.bias.zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed observations (..., dim) as (..., dim)."""
+        return self.head(super().forward(x))

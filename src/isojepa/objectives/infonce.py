@@ -27,6 +27,7 @@ from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.seeds import Stream
 
 _TOGETHER = 1 << 23  # similarities of all slices that are held at once
+_DEPTH = 60.0  # below the largest similarity, e^-60 is nothing even in float64
 
 
 def matched_sigma(rho: float) -> float:
@@ -166,10 +167,24 @@ def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
     for v in range(count):
         for w in range(v + 1, count):
             similarity = views[v] @ views[w].mT - half_norms[v].unsqueeze(-1) - half_norms[w].unsqueeze(-2)
+            similarity = _without_depths(similarity)
             alignments.append((views[v] - views[w]).square().sum(-1).mean() / 2)
             forth, back = (torch.logsumexp(similarity, axis).mean() for axis in (-1, -2))
             regularizers.append((forth + back) / 2 - math.log(n))
     return torch.stack(alignments).mean(), torch.stack(regularizers).mean()
+
+
+def _without_depths(similarity: Tensor) -> Tensor:
+    """Similarities (..., n, n) raised to 60 below the largest of their row or column, whichever is smaller.
+
+    What lies deeper adds e^-60 at most to a sum of at least 1 and gets no gradient either way, but its
+    exponential underflows, which takes the processor several times as long.
+    """
+    known = similarity.detach()
+    if known.amin() > -_DEPTH:
+        return similarity
+    tops = torch.minimum(known.amax(-1, keepdim=True), known.amax(-2, keepdim=True))
+    return torch.maximum(similarity, tops - _DEPTH)
 
 
 def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Tensor:
