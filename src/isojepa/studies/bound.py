@@ -1,0 +1,55 @@
+"""Theorem 3 on every run in a Gaussian world.
+
+Claims: the Procrustes error of an embedding is at most D + (epsilon + D)^2, whatever trained it, well or
+badly, and of the two sources of error it is the alignment gap delta, not the distance epsilon from white,
+that tells good embeddings from bad ones.
+
+    isojepa sweep bound && isojepa study report bound
+
+No run is made for this study alone: it reads those of mixings, grid, latent_law, scaling, sample_size and
+dimension that Theorem 3 speaks of: Gaussian latents of one correlation, and as many embedding dimensions.
+None is dropped, collapsed and diverged ones included; those without a score are counted and named.
+
+Published: Figure 4a and Appendix H, "Approximate Bound Decomposition", of Klindt, LeCun & Balestriero (2026).
+"""
+
+from collections.abc import Sequence
+
+from isojepa.runs import record_path
+from isojepa.studies.bound_worlds import speaks_of
+from isojepa.studies.catalogue import find_study
+from isojepa.studies.findings import Findings
+from isojepa.studies.study import Cell, Row, Study
+
+SOURCES = ("mixings", "grid", "latent_law", "scaling", "sample_size", "dimension")
+
+
+def cells(scale: str) -> list[Cell]:
+    """Every run that Theorem 3 speaks of, once; at quick scale one of each study."""
+    found: dict[str, Cell] = {}
+    for name in SOURCES:
+        own = [cell for cell in find_study(name).plan(scale) if speaks_of(cell.config)]
+        for cell in own[:1] if scale == "quick" else own:
+            record = record_path(cell.config).name
+            found.setdefault(record, Cell(cell.config, {**cell.labels, "study": name}))
+    return list(found.values())
+
+
+def report(rows: Sequence[Row]) -> Findings:
+    """Whether the bound holds, how tight it is, and what the error follows."""
+    from isojepa.studies.bound_page import findings
+
+    return findings(rows)
+
+
+STUDY = Study(
+    name="bound",
+    title="Theorem 3 on every run",
+    claim=(
+        "The Procrustes error of an embedding of a Gaussian world is at most D + (ε + D)², whatever trained "
+        "it; and it follows the alignment gap, not the distance from white."
+    ),
+    source="Klindt, LeCun & Balestriero (2026), Figure 4a, Appendix H, bound decomposition",
+    cells=cells,
+    report=report,
+)

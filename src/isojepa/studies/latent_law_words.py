@@ -1,0 +1,204 @@
+"""What the sweep over the latents' law says, in words; every number comes from the rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+
+from isojepa.studies.latent_law_curves import GAUSSIAN, SCORES, Lines, alphas_of, curve_of, of_objective, peak
+from isojepa.studies.latent_law_theory import Expected
+from isojepa.studies.measured import grouped, mean, measured, told, unscored, values
+from isojepa.studies.study import Row
+
+_FEWEST = 4  # places from which a lead is told to be clear
+
+Theory = Mapping[tuple[str, float], Expected]  # (line, alpha) -> what theory says
+
+
+def peak_words(lines: Lines) -> str:
+    """How often recovery is best at the Gaussian, and what is lost on either side of it."""
+    curves = [rows for own in lines.values() for rows in grouped(own, "mixing", "objective").values()]
+    at = {score: [alpha for rows in curves if (alpha := peak(rows, score)) is not None] for score in SCORES}
+    if not at["r2"]:
+        return "There are not laws enough on both sides of the Gaussian to say where recovery peaks."
+    count = {score: sum(alpha == GAUSSIAN for alpha in found) for score, found in at.items()}
+    share = count["r2"] / len(at["r2"])
+    answer = (
+        "Recovery is best where the latents are Gaussian"
+        if share == 1
+        else "Recovery is mostly best where the latents are Gaussian"
+        if share >= 0.75
+        else "On samples of the law recovery is not in general best at the Gaussian"
+    )
+    flat, heavy = ({score: _change(curves, score, side) for score in SCORES} for side in (1, -1))
+    return (
+        f"**{answer}.** Of the curves over alpha, one per world, mixing and objective, {count['r2']} of "
+        f"{len(at['r2'])} peak at alpha 2 on samples of the law, and {count['r2_grid']} of "
+        f"{len(at['r2_grid'])} on the published grid. From alpha 2 to flatter laws R² changes by "
+        f"{flat['r2']:+.3f} on samples and by {flat['r2_grid']:+.3f} on the grid, most of which such laws "
+        f"never visit; to heavier tails by {heavy['r2']:+.3f} and {heavy['r2_grid']:+.3f}."
+    )
+
+
+def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float:
+    """Mean over curves of the mean score beyond the Gaussian, on one side, minus that at it."""
+    changes = []
+    for rows in curves:
+        curve = curve_of(rows, score)
+        beyond = [value for alpha, value in curve.items() if side * (alpha - GAUSSIAN) > 0]
+        if beyond and GAUSSIAN in curve:
+            changes.append(fmean(beyond) - curve[GAUSSIAN])
+    return fmean(changes) if changes else 0.0
+
+
+def theory_words(lines: Lines, theory: Theory) -> str:
+    """How near the runs come to what theory says, at the Gaussian and beyond."""
+    sentences, beyond = [], []
+    for name, own in lines.items():
+        parts = []
+        for (objective,), rows in grouped(own, "objective").items():
+            gaps = [_gaps(name, rows, theory, flat) for flat in (False, True)]
+            if any(gaps):
+                parts.append(
+                    f"{objective} {' and '.join(f'{fmean(gap):+.3f}' if gap else '–' for gap in gaps)}"
+                )
+            beyond += gaps[1]
+        if parts:
+            sentences.append(f"{name}: {', '.join(parts)}")
+    if not sentences:
+        return ""
+    text = (
+        "Theory explains the size of it. The best white embedding shows the slowest function of each "
+        "latent, which is the latent itself for the Gaussian alone; for flat laws it is nearly so, for "
+        "tails heavier than the Gaussian's it soon lives in the tails. Measured minus predicted R², at "
+        f"alpha 2 and above it: {'; '.join(sentences)}."
+    )
+    if any(gap > 0 for gap in beyond):
+        text += (
+            " Runs above the prediction are more linear than the best embedding: it bends where few "
+            "samples are and gains little alignment by it. SIGReg is pulled the other way besides, "
+            "towards normal scores, which bend outwards at flat laws where slowest functions bend "
+            "inwards; what lies between is linear."
+        )
+    return text
+
+
+def _gaps(name: str, rows: Sequence[Row], theory: Theory, flat: bool) -> list[float]:
+    """Measured minus predicted R^2 of runs at the Gaussian, or of those with flatter laws."""
+    found = []
+    for row in rows:
+        alpha, value = float(row.labels["alpha"]), measured(row, "r2")
+        said = theory[name, alpha].white
+        if value is not None and said is not None and (alpha > GAUSSIAN if flat else alpha == GAUSSIAN):
+            found.append(value - said)
+    return found
+
+
+def plateau_words(lines: Lines) -> str:
+    """Is SIGReg's plateau wider than whitening's, on samples and on the grid?"""
+    sentences = []
+    signs: dict[str, list[float]] = {score: [] for score in SCORES}
+    most = 0
+    for name, own in lines.items():
+        both = [of_objective(own, objective) for objective in ("SIGReg", "whitening")]
+        if not all(both):
+            continue
+        told_scores = []
+        for score, words in SCORES.items():
+            leads = _leads(both[0], both[1], score)
+            if not leads:
+                continue
+            error = f" ± {stdev(leads) / math.sqrt(len(leads)):.3f}" if len(leads) > 1 else ""
+            told_scores.append(f"{fmean(leads):+.3f}{error} {words}")
+            signs[score].append(_clear(leads))
+            most = max(most, len(leads))
+        if told_scores:
+            sentences.append(f"{name} {' and '.join(told_scores)}")
+    if not sentences:
+        return ""
+    seen = {score: sum(sign > 0 for sign in own) for score, own in signs.items()}
+    count = len(signs["r2"])
+    if most < _FEWEST:
+        answer = "There are too few places to say whose plateau is wider"
+    elif seen["r2"] == seen["r2_grid"] == 0:
+        answer = "SIGReg's plateau is not wider than whitening's, neither on samples nor on the grid"
+    elif seen["r2"] == 0:
+        answer = "SIGReg's wider plateau is seen on the grid alone, not on samples of the law"
+    else:
+        answer = (
+            f"For heavy tails SIGReg clearly leads whitening on samples in {seen['r2']} of {count} worlds, "
+            f"on the grid in {seen['r2_grid']}"
+        )
+    return (
+        f"{answer}. R² of SIGReg minus that of whitening below alpha 2, mean over laws and mixings ± "
+        f"standard error: {'; '.join(sentences)}."
+    )
+
+
+def _leads(first: Sequence[Row], second: Sequence[Row], score: str) -> list[float]:
+    """Differences of a score on the heavy side, place by place."""
+    ours = {place: mean(rows, score) for place, rows in grouped(first, "alpha", "mixing").items()}
+    theirs = {place: mean(rows, score) for place, rows in grouped(second, "alpha", "mixing").items()}
+    pairs = [(ours[place], theirs[place]) for place in ours if place in theirs and float(place[0]) < GAUSSIAN]
+    return [a - b for a, b in pairs if a is not None and b is not None]
+
+
+def _clear(leads: Sequence[float]) -> float:
+    """The sign of a mean that is two standard errors from 0; 0 otherwise, and for few places."""
+    if len(leads) < _FEWEST:
+        return 0.0
+    middle, error = fmean(leads), stdev(leads) / math.sqrt(len(leads))
+    return math.copysign(1.0, middle) if abs(middle) > 2 * error else 0.0
+
+
+def heavy_words(lines: Lines, theory: Theory) -> str:
+    """What heavy tails do in each world."""
+    parts = []
+    for name, own in lines.items():
+        heavy = [row for row in own if float(row.labels["alpha"]) < 1]
+        found = values(heavy, "r2")
+        if not found:
+            continue
+        lowest = min(alphas_of(heavy))
+        said = theory[name, lowest]
+        parts.append(
+            f"in the {name} world R² below alpha 1 is {min(found):.2f} to {max(found):.2f} (an exactly "
+            f"Gaussian embedding would give {said.gaussian:.2f} at alpha {lowest:g}, and pairs have a rank "
+            f"correlation of {said.rank:.2f} there)"
+        )
+    if not parts:
+        return ""
+    return (
+        "Heavy tails are lost, for different reasons. A linear map must follow the few far samples that "
+        "hold the "
+        "variance, and the embedding that theory asks for bends exactly there: " + "; ".join(parts) + "."
+    )
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What was run, what differs from the published, and why."""
+    lost = unscored(rows)
+    found = [
+        told(rows),
+        "Every world can be drawn from at every alpha, so no cell is left out. But in the Langevin world, "
+        "and for noisy copies, no function of the latents is the slowest when alpha is at most 1: the "
+        "spectrum of the diffusion is continuous, from 1/2 on at alpha 1 and from 0 on below, and a far "
+        "noisy copy is far because its centre is. There is no prediction there; what is learned depends "
+        "on how far out the samples reach. In the copula world every law has the discrete spectrum of the "
+        "Gaussian process.",
+        "With heavy tails a correlation of 0.95 of z can go with nearly independent typical pairs: below "
+        "alpha 1 a Langevin latent stays correlated by its rare excursions, while near the peak of the "
+        "law it forgets. The rank correlation shows it. In the copula world it is the same for every law.",
+        "Noisy copies, which were published, are exchangeable: both views have one law and their order "
+        "does not matter. But that law is not the one of alpha, it is the law of the centre plus noise, "
+        "nearer to the Gaussian; and 0.95 is the correlation of each copy with the centre, 0.9025 that of "
+        "the pair. Theory speaks of them too: the best white embedding is the first singular function of "
+        "a copy given its centre.",
+        "R² on samples weighs latents as the world does. The published grid over [-3, 3]² is in-sample "
+        "and weighs all places alike: for flat laws most of it lies beyond the samples, for heavy tails "
+        "most of it is empty.",
+        "The published curves exist as pictures alone, so there is no column of published numbers. Their "
+        '"VICReg" is what is called whitening here.',
+    ]
+    if lost:
+        found.append(f"{len(lost)} runs could not be scored: their embeddings were not finite.")
+    return found

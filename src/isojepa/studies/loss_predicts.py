@@ -1,0 +1,52 @@
+"""Which loss tells how much was recovered?
+
+Claim: the held-out losses of a trained encoder, alignment above all, predict the R^2 of the latents.
+Alignment depends on the correlation of the pairs by itself, so runs of different rho cannot be compared by
+it; what Theorem 3 makes of it, the gap above 2 (1 - rho) tr Cov(h), can.
+
+    isojepa sweep loss_predicts && isojepa study report loss_predicts
+
+No run is made for this study alone: it reads those of mixings, grid and scaling.
+
+Published: Appendix H, "Loss Predictivity", of Klindt, LeCun & Balestriero (2026).
+"""
+
+from collections.abc import Sequence
+
+from isojepa.runs import record_path
+from isojepa.studies.catalogue import find_study
+from isojepa.studies.findings import Findings
+from isojepa.studies.study import Cell, Row, Study
+
+SOURCES = ("mixings", "grid", "scaling")
+
+
+def cells(scale: str) -> list[Cell]:
+    """Every run of the three studies, once; at quick scale two of each."""
+    found: dict[str, Cell] = {}
+    for name in SOURCES:
+        own = find_study(name).plan(scale)
+        for cell in own[:2] if scale == "quick" else own:
+            record = record_path(cell.config).name
+            found.setdefault(record, Cell(cell.config, {**cell.labels, "study": name}))
+    return list(found.values())
+
+
+def report(rows: Sequence[Row]) -> Findings:
+    """Rank correlations of losses and R^2."""
+    from isojepa.studies.loss_predicts_page import findings
+
+    return findings(rows)
+
+
+STUDY = Study(
+    name="loss_predicts",
+    title="Which loss predicts recovery",
+    claim=(
+        "The held-out losses of a trained encoder, alignment above all, predict the R² of the latents; "
+        "across worlds of different correlation it takes the alignment gap of Theorem 3."
+    ),
+    source="Klindt, LeCun & Balestriero (2026), Appendix H, loss predictivity",
+    cells=cells,
+    report=report,
+)

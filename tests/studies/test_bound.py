@@ -1,0 +1,130 @@
+"""Theorem 3 on all runs: which runs count, and that misses, refutations and losses are told."""
+
+from dataclasses import replace
+
+import pytest
+
+from isojepa.config import Config, EncoderConfig, WorldConfig
+from isojepa.runs import build_world, record_path
+from isojepa.studies import bound
+from isojepa.studies.bound import SOURCES, STUDY
+from isojepa.studies.bound_page import cell_of
+from isojepa.studies.bound_worlds import correlation, gaussian, speaks_of
+from isojepa.studies.grid import STUDY as GRID
+from isojepa.studies.mixings import STUDY as MIXINGS
+from isojepa.studies.study import Cell, Study
+from tests.studies.made_up_rows import lost_row, made_up_row
+
+WORLDS = [
+    WorldConfig(rho=0.9),
+    WorldConfig(rho=0.9, lag=2.0),
+    WorldConfig(rho=(0.9, 0.9)),
+    WorldConfig(process="noisy-copies", rho=0.9),
+    WorldConfig(process="noisy-copies", rho=0.9, law="normal"),
+    WorldConfig(process="noisy-copies", rho=0.9, law="generalized-normal", shape=2.0),
+    WorldConfig(process="noisy-copies", rho=0.9, law="generalized-normal", shape=1.0),
+    WorldConfig(process="noisy-copies", rho=0.9, law="uniform"),
+    WorldConfig(process="langevin", rho=0.5, law="generalized-normal", shape=2.0),
+    WorldConfig(process="langevin", rho=0.5, law="uniform"),
+]
+
+
+@pytest.mark.parametrize("config", WORLDS, ids=[str(index) for index in range(len(WORLDS))])
+def test_gaussian_worlds_and_their_correlation_are_those_of_the_processes(config: WorldConfig) -> None:
+    world = build_world(config)
+    assert gaussian(config) == world.gaussian
+    if world.gaussian:
+        wanted = world.correlation
+        assert correlation(config) == pytest.approx(wanted[0] if isinstance(wanted, tuple) else wanted)
+    else:
+        assert correlation(config) is None
+
+
+def test_the_theorem_speaks_of_one_rate_and_equal_dimensions() -> None:
+    assert speaks_of(Config())
+    assert not speaks_of(Config(world=WorldConfig(rho=(0.9, 0.8))))
+    assert not speaks_of(Config(encoder=EncoderConfig(dim=3)))
+    assert speaks_of(Config(encoder=EncoderConfig(dim=2)))
+
+
+def small(monkeypatch: pytest.MonkeyPatch, cells: dict[str, list[Cell]]) -> None:
+    """Let the sources be these lists of cells."""
+
+    def find(name: str) -> Study:
+        return replace(GRID, name=name, cells=lambda scale: cells.get(name, []))
+
+    monkeypatch.setattr(bound, "find_study", find)
+
+
+def test_every_run_counts_once_and_none_of_other_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = GRID.plan("quick")[0]
+    other = Cell(Config(world=WorldConfig(process="noisy-copies", law="uniform")), {"seed": 0})
+    small(monkeypatch, {"mixings": [shared, other], "grid": GRID.plan("quick")})
+    cells = STUDY.plan("standard")
+    assert len(cells) == len(GRID.plan("quick"))
+    assert cells[0].labels["study"] == "mixings"
+    assert {record_path(cell.config).name for cell in cells} == {
+        record_path(cell.config).name for cell in GRID.plan("quick")
+    }
+    assert len(STUDY.plan("quick")) == 1  # the first of either study, and they share it
+
+
+def cells_of(study: Study, count: int) -> list[Cell]:
+    chosen = study.plan("standard")[:count]
+    return [Cell(cell.config, {**cell.labels, "study": study.name}) for cell in chosen]
+
+
+def test_misses_refutations_and_losses_are_counted() -> None:
+    cells = cells_of(GRID, 5)
+    rows = [
+        made_up_row(cells[0]),
+        made_up_row(cells[1], error=0.07, error_interval=[0.06, 0.08]),
+        made_up_row(cells[2], error=0.5, error_interval=[0.4, 0.6], holds=False),
+        made_up_row(cells[3], refuted=True, holds=None),
+        lost_row(cells[4], "embeddings are not finite"),
+    ]
+    findings = STUDY.report(rows)
+    own, total = findings.tables[0].rows
+    assert {**own, "study": "all"} == dict(total)
+    expected = {"runs": 5, "bounded": 4, "holds": 3, "plain": 2, "refuted": 1, "sharper_holds": 2}
+    assert {key: total[key] for key in expected} == expected
+    assert total["bound_least"] == pytest.approx(0.06 / 0.5)
+    assert "3 of 4 runs" in findings.summary[0]
+    assert "5.00e-01" in findings.summary[0]
+    (note,) = (note for note in findings.notes if "1 of 5 runs have no error or no bound" in note)
+    assert "not finite" in note
+
+
+def test_the_error_follows_what_it_was_made_of() -> None:
+    cells = cells_of(GRID, 40)
+    rows = [
+        made_up_row(
+            cell, error=0.01 * (i + 1), delta=0.002 * (i + 1) ** 2, epsilon=0.1 + 0.01 * ((7 * i) % 11)
+        )
+        for i, cell in enumerate(cells)
+    ]
+    findings = STUDY.report(rows)
+    line = next(row for row in findings.tables[1].rows if row["subset"] == "all")
+    assert line["delta"] == pytest.approx(1.0)
+    assert abs(float(line["epsilon"] or 0)) < 0.5
+    assert any("follows δ most closely" in text or "follows D" in text for text in findings.summary)
+
+
+def test_seeds_of_one_cell_belong_together() -> None:
+    rows = [made_up_row(cell) for cell in cells_of(GRID, 4)]
+    assert cell_of(rows[0]) == cell_of(rows[1]) == cell_of(rows[2]) != cell_of(rows[3])
+
+
+def test_report_of_few_rows() -> None:
+    assert STUDY.report([]).summary
+    (cell,) = cells_of(MIXINGS, 1)
+    assert len(STUDY.report([made_up_row(cell)]).pictures) == 2
+    collapsed = STUDY.report([made_up_row(cell, status="collapsed", error=0.0, delta=-1e-4)])
+    assert any("collapsed" in note for note in collapsed.notes)
+    assert not STUDY.report([lost_row(cell)]).pictures
+
+
+def test_sources_are_in_the_catalogue() -> None:
+    from isojepa.studies.catalogue import STUDIES
+
+    assert set(SOURCES) <= set(STUDIES)
