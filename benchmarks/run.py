@@ -20,6 +20,7 @@ from certifying import certificates
 from measure import alternate, row
 from rich.console import Console
 from rich.table import Table
+from sweeping import sweeping
 
 import isojepa as ij
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig
@@ -126,7 +127,8 @@ def _merged(rows: list[dict]) -> list[dict]:
 def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
-    Arguments are the groups to measure, by default all: sigreg, step, infonce, certificates, demo.
+    Arguments are the groups to measure, by default all: sigreg, step, infonce, certificates, sweeping,
+    demo.
     """
     published = Config(
         encoder=EncoderConfig(width=256, layers=4),
@@ -147,6 +149,7 @@ def main() -> int:
         ],
         "infonce": infonce,
         "certificates": certificates,
+        "sweeping": sweeping,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

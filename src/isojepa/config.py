@@ -30,9 +30,9 @@ class WorldConfig:
     rho: float | tuple[float, ...] = 0.95
     """Correlation parameter in (0, 1): one for all latents, or one each."""
     lag: float | None = None
-    """Time between the views of an ornstein-uhlenbeck or langevin pair."""
+    """Time between the views of an ornstein-uhlenbeck, langevin or copula pair."""
     law: str | None = None
-    """Law of langevin or noisy-copies; `isojepa list laws`."""
+    """Law of langevin, copula or noisy-copies; `isojepa list laws`."""
     shape: float | None = None
     """Shape of the law: alpha of generalized-normal, df of student-t, separation of bimodal."""
     mixing: str = "spiral"

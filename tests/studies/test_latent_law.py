@@ -187,6 +187,18 @@ def test_any_part_of_the_runs_makes_a_report(rows):
         FigureCanvasAgg(picture.figure).draw()
 
 
+def test_runs_that_lost_a_latent_are_counted_and_not_held_against_theory():
+    good = [
+        scored("langevin", 8.0, 0.98, seed=seed, mixing=mixing) for seed in (0, 1) for mixing in MIXINGS[:2]
+    ]
+    bad = row("langevin", 8.0, mixing="sinusoid", r2=0.46, r2_grid=0.4, r2_each=[0.0, 0.92])
+    found = STUDY.report([*good, bad])
+    assert found.tables[0].rows[0]["lost"] == 1
+    assert "1 of the runs from alpha 2 up lost a latent: SIGReg on sinusoid (1)" in " ".join(found.notes)
+    predicted = expected("langevin", 8.0, 0.95).white
+    assert f"SIGReg – and {0.98 - predicted:+.3f}" in text(found)
+
+
 def test_published_settings_are_a_line_of_their_own():
     rows = [scored("noisy-copies", 2.0, 0.9, settings="published"), scored("noisy-copies", 2.0, 0.99)]
     table = STUDY.report(rows).tables[0]

@@ -24,6 +24,7 @@ from isojepa.encoders.modes import embed
 from isojepa.linear import spread_of
 from isojepa.seeds import generator
 from isojepa.worlds import (
+    Copula,
     Langevin,
     OrnsteinUhlenbeck,
     Recorded,
@@ -315,7 +316,7 @@ def _spectra(
 def _prediction(case: _Case) -> Prediction | None:
     """What theory says of a world that Theorem 1 does not speak of."""
     process = getattr(case.world, "process", None)
-    if case.rho is not None or not isinstance(process, Langevin | OrnsteinUhlenbeck):
+    if case.rho is not None or not isinstance(process, Langevin | Copula | OrnsteinUhlenbeck):
         return None
     if process.dim > _ORDERED:
         return None

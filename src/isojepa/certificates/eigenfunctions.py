@@ -14,6 +14,9 @@ functions of z_i alone correlate with z_i, so a linear map reads it off with
 and with equal latents and m of them R^2 = corr(z, phi_1(z))^2: 1 for the normal law alone. When one latent is
 fast enough, a second harmonic of a slow one, or a product of two slow ones, is slower than its first:
 from the ratio lambda_2 / lambda_1 or 2 on. Both are 2 for the normal law.
+
+In the world of `isojepa.worlds.Copula` the functions are Hermite's polynomials of the hidden normal y_i, with
+lambda_k = k for every law, and with equal latents R^2 = corr(z, y)^2.
 """
 
 import heapq
@@ -21,16 +24,19 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isojepa.certificates.intervals import Interval, around
 from isojepa.seeds import generator
+from isojepa.worlds.copula import Copula
 from isojepa.worlds.domains import SpectrumWarning
 from isojepa.worlds.empirical import Empirical
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.laws import LINE, Density, Normal, Support
+from isojepa.worlds.normal_scores import NormalScores
 from isojepa.worlds.processes import OrnsteinUhlenbeck
 from isojepa.worlds.sturm_liouville import Eigensystem, eigensystem
 
@@ -178,37 +184,34 @@ def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int 
         [1.0, 0.0]
     """
     count = len(laws) if dim is None else dim
-    spectra = _spectra(laws, rates, count + 1)
-    *taken, left_out = _ordered(spectra, rates, count + 1)
-    scores = np.zeros(len(laws))
-    for mode in taken:
-        alone = np.flatnonzero(mode.index)
-        if len(alone) == 1:
-            latent = int(alone[0])
-            scores[latent] += spectra[latent].coefficients()[mode.index[latent]] ** 2
-    gap = left_out.eigenvalue / taken[-1].eigenvalue - 1
-    return Prediction(
-        taken=tuple(taken),
-        left_out=left_out,
-        r2_per_latent=tuple(scores.tolist()),
-        gap=gap,
-        unique=gap > _TIE,
-        discrete=all(spectrum.discrete for spectrum in spectra),
-    )
+    return _predict(_spectra(laws, rates, count + 1), rates, count)
 
 
-def predict_process(process: Langevin | OrnsteinUhlenbeck, dim: int | None = None) -> Prediction:
+def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | None = None) -> Prediction:
     """The same for a latent process, whose correlations give the rates.
 
     Raises:
         ValueError: the process is no reversible diffusion of independent latents.
+
+    Example:
+        >>> from isojepa.worlds import Uniform
+        >>> round(predict_process(Copula(2, Uniform())).r2, 4)  # 3 / pi
+        0.9549
     """
     if isinstance(process, Langevin):
         return predict_embedding([process.law] * process.dim, process.times, dim)
-    if isinstance(process, OrnsteinUhlenbeck):
+    if isinstance(process, Copula) and process.scores is not None:
+        rates = (-np.log(np.broadcast_to(process.hidden, process.dim))).tolist()
+        count = process.dim if dim is None else dim
+        _check(rates, process.dim, count + 1)
+        spectrum = _Hermite(process.scores, count + 1)
+        return _predict([spectrum] * process.dim, rates, count)
+    if isinstance(process, Copula | OrnsteinUhlenbeck):
         correlations = np.broadcast_to(process.correlation, process.dim)
         return predict_embedding([Normal()] * process.dim, (-np.log(correlations)).tolist(), dim)
-    raise ValueError(f"process must be a Langevin or an OrnsteinUhlenbeck, got {type(process).__name__}")
+    raise ValueError(
+        f"process must be a Langevin, a Copula or an OrnsteinUhlenbeck, got {type(process).__name__}"
+    )
 
 
 def breaking_ratio(law: Density, slow: int = 1) -> float:
@@ -234,15 +237,68 @@ def _r2_of(law: Density) -> float:
     return float(eigensystem(law, count=1, tolerance=1e-5).coefficients()[1] ** 2)
 
 
-def _spectra(laws: Sequence[Density], rates: Sequence[float], count: int) -> list[Eigensystem]:
-    """The spectrum of each latent's law, as far as `count` modes may need it; equal laws solved once."""
-    if len(laws) == 0 or len(laws) != len(rates):
-        raise ValueError(f"rates must be as many as laws, at least one, got {len(rates)} for {len(laws)}")
+class _Spectrum(Protocol):
+    """What is needed of one latent's eigenfunctions."""
+
+    @property
+    def eigenvalues(self) -> np.ndarray: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def discrete(self) -> bool: ...
+
+    def coefficients(self) -> np.ndarray: ...
+
+
+class _Hermite:
+    """The eigenfunctions of a copula world: Hermite's polynomials of what is hidden."""
+
+    discrete = True
+
+    def __init__(self, scores: NormalScores, count: int) -> None:
+        self.count, self.eigenvalues = count, np.arange(count + 1.0)
+        self._coefficients = scores.coefficients(count)
+
+    def coefficients(self) -> np.ndarray:
+        """(count + 1,) the correlations of z with each; the first is 0."""
+        return self._coefficients
+
+
+def _predict(spectra: Sequence[_Spectrum], rates: Sequence[float], count: int) -> Prediction:
+    """The `count` slowest modes, and what they show of each latent."""
+    *taken, left_out = _ordered(spectra, rates, count + 1)
+    scores = np.zeros(len(spectra))
+    for mode in taken:
+        alone = np.flatnonzero(mode.index)
+        if len(alone) == 1:
+            latent = int(alone[0])
+            scores[latent] += spectra[latent].coefficients()[mode.index[latent]] ** 2
+    gap = left_out.eigenvalue / taken[-1].eigenvalue - 1
+    return Prediction(
+        taken=tuple(taken),
+        left_out=left_out,
+        r2_per_latent=tuple(scores.tolist()),
+        gap=gap,
+        unique=gap > _TIE,
+        discrete=all(spectrum.discrete for spectrum in spectra),
+    )
+
+
+def _check(rates: Sequence[float], latents: int, count: int) -> None:
+    if latents == 0 or latents != len(rates):
+        raise ValueError(f"rates must be as many as laws, at least one, got {len(rates)} for {latents}")
     for rate in rates:
         if not 0 < rate < math.inf:
             raise ValueError(f"rates must be positive and finite, got {rate}")
     if int(count) != count or not 1 <= count <= _MOST_HARMONICS:
         raise ValueError(f"the number of modes must be an integer in 1..{_MOST_HARMONICS}, got {count}")
+
+
+def _spectra(laws: Sequence[Density], rates: Sequence[float], count: int) -> list[Eigensystem]:
+    """The spectrum of each latent's law, as far as `count` modes may need it; equal laws solved once."""
+    _check(rates, len(laws), count)
     known: list[tuple[Density, Eigensystem]] = []
     spectra = []
     for law in laws:
@@ -254,7 +310,7 @@ def _spectra(laws: Sequence[Density], rates: Sequence[float], count: int) -> lis
     return spectra
 
 
-def _ordered(spectra: Sequence[Eigensystem], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
+def _ordered(spectra: Sequence[_Spectrum], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
     """Best first over multi-indices: a mode's neighbours one step up are never slower than it."""
 
     def entry(index: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:

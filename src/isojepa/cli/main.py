@@ -15,6 +15,8 @@ from rich.markup import escape
 from isojepa.cli.certify import Certify
 from isojepa.cli.commands import Demo, List, Report, Train
 from isojepa.cli.gaussianity import Gaussianity
+from isojepa.cli.study import Study
+from isojepa.cli.sweep import Sweep
 from isojepa.cli.theory import Theory
 from isojepa.config import Config, read_config
 from isojepa.training.loop import RunWarning
@@ -24,7 +26,8 @@ DESCRIPTION = """Train joint-embedding world models and certify that they recove
 
 Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
 judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are Gaussian, `isojepa theory`
-checks the theorems behind it all, and `isojepa list` names the worlds, objectives and encoders."""
+checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study report STUDY` repeat the published
+experiments, and `isojepa list` names the worlds, objectives and encoders."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +64,8 @@ def _parse(arguments: list[str]) -> Any:
         Annotated[Certify, tyro.conf.subcommand("certify")],
         Annotated[Gaussianity, tyro.conf.subcommand("gaussianity")],
         Annotated[Theory, tyro.conf.subcommand("theory")],
+        Annotated[Sweep, tyro.conf.subcommand("sweep")],
+        Annotated[Study, tyro.conf.subcommand("study")],
         Annotated[Report, tyro.conf.subcommand("report")],
         Annotated[List, tyro.conf.subcommand("list")],
     ]

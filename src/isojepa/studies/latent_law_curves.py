@@ -8,6 +8,7 @@ from isojepa.studies.study import Row
 
 PLATEAU = 0.9  # R^2 that counts as recovered
 GAUSSIAN = 2.0  # alpha
+LOST = 0.1  # R^2 of a latent that was not learned
 SCORES = {"r2": "on samples of the law", "r2_grid": "on the grid"}
 
 Lines = Mapping[str, Sequence[Row]]  # a world, told apart by settings -> its rows
@@ -62,3 +63,9 @@ def plateau(rows: Sequence[Row], score: str) -> tuple[float, float] | None:
     while high + 1 < len(alphas) and curve[alphas[high + 1]] >= PLATEAU:
         high += 1
     return alphas[low], alphas[high]
+
+
+def lost_latent(row: Row) -> bool:
+    """Whether some latent of a run is not in its embedding."""
+    each = row.scores.get("r2_each")
+    return each is not None and len(each) > 0 and min(each) < LOST

@@ -83,6 +83,7 @@ def draw_orthogonality(lines: Lines) -> Figure:
     for across, (score, where) in zip(panels, scores.items(), strict=True):
         for axes, (name, rows) in zip(across, lines.items(), strict=False):
             axes.set_yscale("log")
+            axes.set_ylim(_LOWEST, highest)  # nothing to scale by while all errors are alike
             for objective, color in _colors(lines).items():
                 x, y = _xy(curve_of(of_objective(rows, objective), score).items())
                 highest = max(highest, *y, 0.0)

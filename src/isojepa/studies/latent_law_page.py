@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from isojepa.studies.findings import Column, Findings, Picture, Table, Value
 from isojepa.studies.latent_law_curves import (
     GAUSSIAN,
+    LOST,
     PLATEAU,
     SCORES,
     Lines,
     alphas_of,
     lines_of,
+    lost_latent,
     of_objective,
     peak,
     plateau,
@@ -98,6 +100,8 @@ def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
                 "white": said.white,
                 "gaussian": said.gaussian,
                 "rank": said.rank,
+                "lost": sum(map(lost_latent, here)),
+                "runs": len(here),
             }
             for objective in objectives:
                 entry[objective] = mean(of_objective(here, objective), "r2")
@@ -112,12 +116,14 @@ def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
             Column("white", "theory, white", ".4f"),
             Column("gaussian", "theory, Gaussian", ".4f"),
             Column("rank", "rank correlation", ".3f"),
+            Column("lost", "lost a latent", "d"),
+            Column("runs", "runs", "d"),
         ],
         rows=entries,
         note=(
             "Theory, white: squared correlation of a latent with its slowest function, none where there "
             "is no slowest. Theory, Gaussian: with its normal score. Rank correlation: Spearman's, of a "
-            "latent across a pair."
+            f"latent across a pair. Lost a latent: runs with an R² below {LOST:g} for one of the two."
         ),
     )
 

@@ -38,8 +38,10 @@ METHODS = {
     "VICReg": ObjectiveConfig(name="vicreg", weight=1e-2),
     "InfoNCE, published width": ObjectiveConfig(name="infonce", sigma=PUBLISHED_SIGMA),
     "InfoNCE, matched width": ObjectiveConfig(name="infonce", sigma="matched"),
-    "InfoNCE, sliced": ObjectiveConfig(name="sliced-infonce", sigma="matched"),
+    "InfoNCE, sliced": ObjectiveConfig(name="sliced-infonce", sigma="matched", k=4, slices=8),
 }
+# At the last step; similarities grow with the square of it.
+BATCHES = {"InfoNCE, published width": 512, "InfoNCE, matched width": 512, "InfoNCE, sliced": 256}
 CONTROL = "alignment alone"
 CONTROL_DIMS = (2, 8, 64, 256)
 FREE = "free encoder"
@@ -94,8 +96,8 @@ def _worlds(dim: int) -> int:
 def _ours(method: str, dim: int, world: int) -> Cell:
     recipe = Recipe(
         steps=2500,
-        batch=512 if method.startswith("InfoNCE") else 2048,  # similarities grow with the square of it
-        learning_rate=learning_rate(dim),
+        batch=BATCHES.get(method, 2048),
+        learning_rate=learning_rate(dim) * (2 if method == "InfoNCE, sliced" else 1),
         eval_every=2500,
         eval_samples=max(2000, 4 * dim),
     )

@@ -1,5 +1,6 @@
 """Worlds: a latent process seen through a mixing."""
 
+from isojepa.worlds.copula import Copula
 from isojepa.worlds.domains import SpectrumWarning
 from isojepa.worlds.dose import Dose
 from isojepa.worlds.empirical import Empirical
@@ -28,6 +29,7 @@ from isojepa.worlds.mixings import (
     Sinusoid,
     Spiral,
 )
+from isojepa.worlds.normal_scores import NormalScores
 from isojepa.worlds.pair_law import PairLaw, measure_pairs
 from isojepa.worlds.processes import PROCESSES, NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.proxy import principal_components, project
@@ -41,6 +43,7 @@ __all__ = [
     "PROCESSES",
     "AdditiveCoupling",
     "AffineCoupling",
+    "Copula",
     "Density",
     "Dose",
     "Eigensystem",
@@ -56,6 +59,7 @@ __all__ = [
     "Mixture",
     "NoisyCopies",
     "Normal",
+    "NormalScores",
     "OrnsteinUhlenbeck",
     "PairLaw",
     "Pairs",

@@ -2,12 +2,13 @@
 
     OrnsteinUhlenbeck   z ~ N(0, I),  z' = r z + sqrt(1 - r^2) eta,  r = rho^lag       corr(z, z') = r
     Langevin            z ~ law,  z' = z a time later, dz = (log p)'(z) dt + sqrt 2 dW    (in langevin.py)
+    Copula              z = F^-1(Phi(y)) of an Ornstein-Uhlenbeck process y, F of any law   (in copula.py)
     NoisyCopies         c ~ law,  z = rho c + sqrt(1 - rho^2) eta,  z' likewise        corr(z, z') = rho^2
 
 The first is the Gaussian world of Klindt, LeCun & Balestriero (2026), "When Does LeJEPA Learn a World
-Model?", Section 3.1; the second that of their Theorem 2. The third is what their released code trains on; it
-is exchangeable, so both views share one marginal, but with a non-Gaussian law that marginal is not the law
-itself.
+Model?", Section 3.1; the second that of their Theorem 2. The third has the law and the copula chosen apart.
+The last is what their released code trains on; it is exchangeable, so both views share one marginal, but with
+a non-Gaussian law that marginal is not the law itself.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
+from isojepa.worlds.copula import Copula
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.laws import GeneralizedNormal, Law, Normal
 
@@ -135,4 +137,9 @@ class NoisyCopies:
         return z, rho * centre + noise * self.law.sample(shape, generator)
 
 
-PROCESSES = {"ornstein-uhlenbeck": OrnsteinUhlenbeck, "langevin": Langevin, "noisy-copies": NoisyCopies}
+PROCESSES = {
+    "ornstein-uhlenbeck": OrnsteinUhlenbeck,
+    "langevin": Langevin,
+    "copula": Copula,
+    "noisy-copies": NoisyCopies,
+}

@@ -1,0 +1,161 @@
+"""From studies to runs: which cells are asked for, and the one record that each of them has."""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from isojepa.config import Config
+from isojepa.names import choose, unknown
+from isojepa.runs import record_path
+from isojepa.studies.catalogue import STUDIES, find_study
+from isojepa.studies.study import SCALES, Cell, Label, Study, unique
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a sweep.
+
+    Attributes:
+        config: what is trained.
+        labels: of the first cell that asks for it.
+        study: the first study that asks for it.
+        path: folder of its record.
+    """
+
+    config: Config
+    labels: Mapping[str, Label]
+    study: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the record's folder."""
+        return self.path.name
+
+    @property
+    def title(self) -> str:
+        """The labels as a person would say them."""
+        return " ".join(f"{key}={value}" for key, value in self.labels.items()) or self.name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of one study that a sweep was asked for."""
+
+    study: str
+    cells: Sequence[Cell]
+
+    def names(self) -> set[str]:
+        """Names of the records."""
+        return {record_path(cell.config).name for cell in self.cells}
+
+
+def find_studies(names: Sequence[str]) -> list[Study]:
+    """The studies of names, of Python files that define STUDY, or of `all`.
+
+    Raises:
+        ValueError: there is no such study, or the file defines none.
+    """
+    if not names:
+        raise ValueError(f"name at least one study: {', '.join(STUDIES)}, all, or a file.py with a STUDY")
+    found: dict[str, Study] = {}
+    for name in names:
+        if name == "all":
+            studies = [find_study(each) for each in STUDIES]
+        elif name.endswith(".py"):
+            studies = [_from_file(Path(name))]
+        elif name in STUDIES:
+            studies = [find_study(name)]
+        else:
+            raise ValueError(unknown("study", name, [*STUDIES, "all", "file.py"]))
+        for study in studies:
+            if found.setdefault(study.name, study).cells is not study.cells:
+                raise ValueError(f"two studies are named {study.name!r}: rename one of them")
+    return list(found.values())
+
+
+def plan_studies(studies: Sequence[Study], scale: str, only: Sequence[str] = ()) -> list[Plan]:
+    """The cells of each study at a scale, narrowed to labels.
+
+    Args:
+        studies: what to plan.
+        scale: quick, standard or paper.
+        only: label=value, several values of one label, or several labels that must all fit.
+
+    Raises:
+        ValueError: an unknown scale or label, or nothing is left.
+    """
+    choose("scale", scale, SCALES)
+    wanted = _wanted(only)
+    plans = [Plan(study.name, study.plan(scale)) for study in studies]
+    known = {key for plan in plans for cell in plan.cells for key in cell.labels}
+    for label in wanted:
+        if label not in known:
+            raise ValueError(unknown("label of --only", label, known))
+    kept = [Plan(plan.study, [cell for cell in plan.cells if _fits(cell, wanted)]) for plan in plans]
+    if wanted and not any(plan.cells for plan in kept):
+        raise ValueError(f"no cell has {' '.join(only)}; there are {_values(plans, wanted)}")
+    return [plan for plan in kept if plan.cells or not wanted]
+
+
+def tasks_of(plans: Sequence[Plan], folder: str | Path) -> list[Task]:
+    """The runs of all plans, each once."""
+    tasks: dict[str, Task] = {}
+    for plan in plans:
+        for cell in unique(plan.cells):
+            path = record_path(cell.config, folder)
+            tasks.setdefault(path.name, Task(cell.config, cell.labels, plan.study, path))
+    return list(tasks.values())
+
+
+def _from_file(path: Path) -> Study:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    study = getattr(module, "STUDY", None)
+    if not isinstance(study, Study):
+        raise ValueError(f"{path} must define STUDY, an isojepa.studies.study.Study, got {study!r}")
+    return study
+
+
+def _wanted(only: Sequence[str]) -> dict[str, list[str]]:
+    wanted: dict[str, list[str]] = {}
+    for text in only:
+        label, equals, value = text.partition("=")
+        if not (label and equals and value):
+            raise ValueError(f"--only takes label=value, got {text!r}")
+        wanted.setdefault(label, []).append(value)
+    return wanted
+
+
+def _fits(cell: Cell, wanted: Mapping[str, Sequence[str]]) -> bool:
+    return all(
+        label in cell.labels and any(_same(cell.labels[label], value) for value in values)
+        for label, values in wanted.items()
+    )
+
+
+def _same(label: Label, text: str) -> bool:
+    """Whether a label is what a person typed: 0.001 is 1e-3."""
+    if str(label) == text:
+        return True
+    try:
+        return not isinstance(label, str) and float(label) == float(text)
+    except ValueError:
+        return False
+
+
+def _values(plans: Sequence[Plan], wanted: Mapping[str, Sequence[str]]) -> str:
+    parts = []
+    for label in wanted:
+        found = [cell.labels[label] for plan in plans for cell in plan.cells if label in cell.labels]
+        parts.append(f"{label} {', '.join(dict.fromkeys(map(str, found)))}")
+    return "; ".join(parts)

@@ -1,0 +1,102 @@
+"""What a person sees of a sweep: one screen on a terminal, one line per finished run elsewhere."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from isojepa.sweep.plan import Task
+from isojepa.sweep.standing import pace
+from isojepa.sweep.tally import Tally, clock
+
+_SHOWN = 16  # running runs at most
+
+
+class Screen(Protocol):
+    """Shows a sweep while it goes on."""
+
+    def __enter__(self) -> "Screen": ...
+    def __exit__(self, *_: object) -> None: ...
+    def ended(self, task: Task, tally: Tally) -> None:
+        """A run has ended; the tally knows how."""
+
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
+        """Time has passed."""
+
+
+class Lines:
+    """One plain line per finished run."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ended(self, task: Task, tally: Tally) -> None:
+        self._console.print(escape(tally.line(task)), soft_wrap=True, highlight=False)
+
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
+        pass
+
+
+class Dashboard:
+    """One screen: counts, bar, time left, and what every worker does."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._console = console
+
+    def __enter__(self) -> "Dashboard":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def ended(self, task: Task, tally: Tally) -> None:
+        if tally.failures.get(task.name):
+            self._console.print(f"[red]{escape(tally.line(task))}[/]", soft_wrap=True, highlight=False)
+
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
+        self._live.update(draw(tally, running, elsewhere))
+
+
+def draw(tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> RenderableType:
+    """The screen at one moment."""
+    head = Table.grid(padding=(0, 2))
+    counts = (
+        f"[green]{tally.done} done[/]  [cyan]{len(running)} running[/]  "
+        f"[{'red' if tally.failures else 'dim'}]{len(tally.failures)} failed[/]  "
+        f"{tally.waiting(running, elsewhere)} waiting"
+    )
+    if elsewhere:
+        counts += f"  [yellow]{len(elsewhere)} held by other processes[/]"
+    bar = ProgressBar(total=1.0, completed=tally.share(running), width=24)
+    head.add_row(bar, f"{tally.over} of {tally.total}", tally.time_left(running))
+    body = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    for title in ("study", "run", "step", "R2", "time"):
+        body.add_column(title, justify="right" if title in ("step", "R2", "time") else "left")
+    for task in running[:_SHOWN]:
+        at = pace(task.path)
+        step = f"{at.step}/{task.config.training.steps}"
+        r2 = "" if at.r2 is None else f"{at.r2:.4f}"
+        if at.step >= task.config.training.steps:
+            step = "scoring"
+        body.add_row(task.study, escape(task.title), step, r2, clock(tally.running_for(task)))
+    if len(running) > _SHOWN:
+        body.add_row("", f"and {len(running) - _SHOWN} more", "", "", "")
+    return Group(Text.from_markup(counts), head, body)
+
+
+def choose_screen(console: Console) -> Screen:
+    """The screen that fits where the output goes."""
+    return Dashboard(console) if console.is_terminal else Lines(console)

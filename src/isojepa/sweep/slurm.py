@@ -1,0 +1,235 @@
+"""Runs on a Slurm cluster, through submitit: arrays of jobs of one core each, that share a folder of records.
+
+The records are the truth: a run is over when its record is. Slurm is only asked which jobs are still queued,
+by squeue, for sacct answers nothing where no accounting is kept. A job that is gone and left runs unfinished,
+by scancel, a crash or a node's failure, has them submitted again. Which job has which runs is noted beside
+the records, so that a sweep that is started anew finds the jobs of the last one.
+"""
+
+import collections
+import contextlib
+import math
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from isojepa.files import read_json, write_json
+from isojepa.sweep.job import Chunk
+from isojepa.sweep.plan import Task
+from isojepa.sweep.standing import is_held, standing
+from isojepa.sweep.work import NOTES, Ending, notes_path
+
+_AGAIN = 3  # times that the runs of a lost job are submitted again
+_LOOK = 2.0  # seconds between two looks at the queue
+_MISSED = 2  # looks in a row that do not find a job before it is lost
+_FILL = 600.0  # seconds of work that make a job worth its start
+_TIMEOUTS = 100  # times that a job may reach its end and go on in a new one
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
+
+
+class Slurm:
+    """Runs of a sweep as Slurm jobs.
+
+    Args:
+        tasks: in the order in which they are begun.
+        folder: of the records, absolute and seen by all nodes.
+        seconds: estimated seconds of each run, by its record's name.
+        partition: of the cluster; None for its default.
+        minutes: time limit of a job.
+        memory: gigabytes of a job.
+        at_once: jobs that may run at the same time.
+        runs_per_job: runs that share a job; None for as many as fill ten minutes.
+        extra: further options of sbatch.
+
+    Raises:
+        ValueError: sbatch refused the jobs.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        folder: Path,
+        seconds: Mapping[str, float],
+        *,
+        partition: str | None = None,
+        minutes: int = 60,
+        memory: float = 2.0,
+        at_once: int = 256,
+        runs_per_job: int | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder, self._jobs_folder = folder, folder / NOTES / "slurm"
+        self._seconds, self._runs_per_job = seconds, runs_per_job
+        self._options = (partition, minutes, memory, at_once, dict(extra or {}))
+        self._open = {task.name: task for task in tasks}
+        self._jobs: dict[str, list[str]] = {}  # of each job that is watched, the names of its unfinished runs
+        self._states: dict[str, str] = {}
+        self._missed: collections.Counter[str] = collections.Counter()
+        self._submitted: collections.Counter[str] = collections.Counter()
+        self._looked = 0.0
+        self._now: list[Task] = []
+        self.elsewhere: list[Task] = []
+        self._adopt()
+        taken = {name for names in self._jobs.values() for name in names}
+        self._submit([task for task in tasks if task.name not in taken])
+
+    @property
+    def running(self) -> list[Task]:
+        """The runs that a job works on now."""
+        return self._now
+
+    def poll(self, seconds: float) -> list[tuple[Task, Ending]]:
+        """Wait a little, look at records and queue, and return what ended."""
+        time.sleep(seconds)
+        if time.monotonic() - self._looked < _LOOK:
+            return []
+        self._looked = time.monotonic()
+        states = queued()
+        ended = self._ended()  # after the queue: a job that is gone has left its records
+        if states is not None:
+            self._states = states
+            ended += self._lost()
+        self._now = [
+            self._open[name]
+            for job, names in self._jobs.items()
+            if self._states.get(job) == "RUNNING"
+            for name in names
+            if is_held(self._open[name].path)
+        ]
+        return ended
+
+    def close(self) -> None:
+        """Stop watching: the jobs go on."""
+
+    def advice(self) -> str:
+        """How to end the jobs, which go on by themselves."""
+        jobs = [job for job in self._jobs if job in self._states or not self._missed[job]]
+        if not jobs:
+            return ""
+        whole = dict.fromkeys(job.partition("_")[0] for job in jobs)
+        return f"{len(jobs)} Slurm jobs go on by themselves; end them with: scancel {' '.join(whole)}"
+
+    def _adopt(self) -> None:
+        """Watch the jobs of an earlier sweep that are still queued; forget those that are not."""
+        alive = queued()
+        self._states = alive or {}
+        for note in sorted(self._jobs_folder.glob("jobs-*.json")):
+            jobs = {}
+            with contextlib.suppress(ValueError, AttributeError):
+                jobs = dict(read_json(note))
+            if alive is not None and not set(jobs) & set(alive):
+                note.unlink(missing_ok=True)
+                continue
+            for job, names in jobs.items():
+                mine = [name for name in names if name in self._open]
+                if mine and (alive is None or job in alive):
+                    self._jobs[job] = mine
+
+    def _submit(self, tasks: Sequence[Task]) -> None:
+        if not tasks:
+            return
+        from submitit import SlurmExecutor
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        for task in tasks:
+            notes_path(self.folder, task.name, "failed").unlink(missing_ok=True)
+        chunks = split(tasks, self._seconds, self._runs_per_job)
+        work = [Chunk([task.config.to_dict() for task in chunk], str(self.folder)) for chunk in chunks]
+        partition, minutes, memory, at_once, extra = self._options
+        executor = SlurmExecutor(self._jobs_folder, max_num_timeout=_TIMEOUTS)
+        executor.update_parameters(
+            job_name="isojepa",
+            partition=partition,
+            time=minutes,
+            mem=f"{math.ceil(memory * 1024)}M",
+            nodes=1,
+            ntasks_per_node=1,
+            cpus_per_task=1,
+            array_parallelism=at_once,
+            signal_delay_s=min(90, 15 * minutes),
+            setup=[f"export {name}_NUM_THREADS=1" for name in _THREADS],
+            additional_parameters={"requeue": True, **extra},
+        )
+        try:
+            jobs = executor.submit_array(work)
+        except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
+            raise ValueError(f"sbatch refused the jobs: {_last_line(error)}") from error
+        made = {job.job_id: [task.name for task in chunk] for job, chunk in zip(jobs, chunks, strict=True)}
+        write_json(self._jobs_folder / f"jobs-{jobs[0].job_id.partition('_')[0]}.json", made)
+        self._jobs |= {job: list(names) for job, names in made.items()}
+
+    def _ended(self) -> list[tuple[Task, Ending]]:
+        ended = []
+        for name, task in list(self._open.items()):
+            failed = notes_path(self.folder, name, "failed")
+            if standing(task.path) == "done":
+                ended.append((task, Ending("done")))
+            elif failed.exists():
+                ended.append((task, Ending("failed", failed.read_text(encoding="utf-8").strip())))
+            else:
+                continue
+            del self._open[name]
+            for names in self._jobs.values():
+                with contextlib.suppress(ValueError):
+                    names.remove(name)
+        return ended
+
+    def _lost(self) -> list[tuple[Task, Ending]]:
+        """Runs whose job is gone are submitted again, a few times."""
+        ended: list[tuple[Task, Ending]] = []
+        again: list[Task] = []
+        self.elsewhere = []
+        for job in list(self._jobs):
+            self._missed[job] = 0 if job in self._states else self._missed[job] + 1
+            if self._missed[job] < _MISSED:
+                continue
+            left = [self._open[name] for name in self._jobs[job]]
+            held = [task for task in left if is_held(task.path)]
+            for task in left:
+                if task in held:
+                    continue
+                self._submitted[task.name] += 1
+                if self._submitted[task.name] <= _AGAIN:
+                    again.append(task)
+                else:
+                    error = f"its Slurm job was lost {_AGAIN + 1} times, at last job {job}"
+                    ended.append((task, Ending("failed", f"{error}; its log is in {self._jobs_folder}")))
+                    del self._open[task.name]
+            self._jobs[job] = [task.name for task in held]
+            self.elsewhere += held
+            if not held:
+                del self._jobs[job]
+        self._submit(again)
+        return ended
+
+
+def queued() -> dict[str, str] | None:
+    """State of each of the user's jobs that waits or runs, by its id; None if Slurm did not answer."""
+    command = ["squeue", "--noheader", "--array", "--format=%i|%T", f"--user={os.getuid()}"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return dict(line.split("|", 1) for line in answer.splitlines() if "|" in line)
+
+
+def split(tasks: Sequence[Task], seconds: Mapping[str, float], runs_per_job: int | None) -> list[list[Task]]:
+    """The runs of each job: a fixed number, or as many as fill ten minutes, evenly."""
+    if runs_per_job is not None:
+        return [list(tasks[i : i + runs_per_job]) for i in range(0, len(tasks), runs_per_job)]
+    total = sum(seconds[task.name] for task in tasks)
+    count = min(len(tasks), max(1, math.ceil(total / _FILL)))
+    chunks: list[list[Task]] = [[] for _ in range(count)]
+    loads = [0.0] * count
+    for task in sorted(tasks, key=lambda task: -seconds[task.name]):
+        least = min(range(count), key=lambda i: (loads[i], len(chunks[i])))
+        chunks[least].append(task)
+        loads[least] += seconds[task.name]
+    return chunks
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,157 @@
+"""How far a record is, whether a process holds it, and what can be repaired of a damaged one.
+
+A run is a function of its config, so whatever a record holds beyond config.json can be made again: a file
+that a full disk or a crash left torn is removed under the record's lock, and what it held is computed anew.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from isojepa.training.records import Record, load_tensors
+
+T = TypeVar("T")
+STANDINGS = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
+
+
+class Held(Exception):
+    """Another process works on the record."""
+
+
+def standing(path: Path) -> str:
+    """One of `STANDINGS`; what cannot be read counts as started: a worker mends it or says what is wrong."""
+    if not (path / "config.json").exists():
+        return "new"
+    try:
+        record = Record(path)
+        if record.result is None:
+            return "started"
+        return "trained" if record.scores is None else "done"
+    except ValueError:
+        return "started"
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process, on this machine or on another that shares the disk, works on the record now."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return False
+    try:
+        with open(path / ".lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such record, or a file system without locks
+        return False
+    return False
+
+
+@contextlib.contextmanager
+def holding(record: Record) -> Iterator[None]:
+    """The record's lock.
+
+    Raises:
+        Held: another process has it.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(record.locked())
+        except ValueError as error:
+            if isinstance(error.__cause__, BlockingIOError):
+                raise Held(str(error)) from error
+            raise
+        yield
+
+
+def repair(record: Record) -> list[str]:
+    """Remove what is torn, under the lock; returns one sentence for each file.
+
+    A torn config.json is not repaired: the folder may be something else altogether.
+    """
+    told: list[str] = []
+    path = record.path
+    _, scores_error = _read(lambda: record.scores)
+    if scores_error:
+        (path / "scores.json").unlink()
+        told.append("scores.json was torn: the encoder is scored again")
+    result, result_error = _read(lambda: record.result)
+    weights_error = ""
+    if result is not None:
+        _, weights_error = _read(lambda: load_tensors(path / "encoder.safetensors"))
+    metrics, metrics_error = _read(lambda: record.metrics)
+    if result is not None and not metrics_error and (result.get("metrics") or {}) != (metrics or [{}])[-1]:
+        metrics_error = "rows are missing"
+    if result_error or weights_error or metrics_error:
+        for name in ("result.json", "scores.json", "metrics.jsonl"):
+            (path / name).unlink(missing_ok=True)
+        shutil.rmtree(path / "checkpoint", ignore_errors=True)
+        bad = "result.json" if result_error else "encoder.safetensors" if weights_error else "metrics.jsonl"
+        return [*told, f"{bad} was torn: the run starts again"]
+    checkpoint = path / "checkpoint" / "state.safetensors"
+    if result is None and checkpoint.exists():
+        state, error = _read(lambda: load_tensors(checkpoint))
+        notes = {} if state is None else state[1]
+        counted = notes.get("metrics_size", "")
+        if error or not counted.isdecimal() or int(counted) > record.metrics_size:
+            shutil.rmtree(path / "checkpoint")
+            told.append("the checkpoint was torn: the run starts again")
+    return told
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Where a run is.
+
+    Attributes:
+        step: steps that are known to be done.
+        r2: held-out R^2 at the last evaluation; None before the first.
+    """
+
+    step: int
+    r2: float | None
+
+
+def pace(path: Path) -> Pace:
+    """Where a run is, by its last row of metrics and its checkpoint's note; nothing that is torn disturbs."""
+    step: int = 0
+    r2: float | None = None
+    row = _last_row(path / "metrics.jsonl")
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        step, r2 = int(row["step"]), float(row["r2"])
+    return Pace(max(step, _noted_step(path / "checkpoint" / "state.safetensors")), r2)
+
+
+def _read(read: Callable[[], T]) -> tuple[T | None, str]:
+    """What a reader gives, and why it could not."""
+    try:
+        return read(), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    """The last whole line of a file of JSON lines, read from its end."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8192))
+            lines = file.read().split(b"\n")[:-1]
+        row = json.loads(lines[-1]) if lines else {}
+        return row if isinstance(row, dict) else {}
+    return {}
+
+
+def _noted_step(path: Path) -> int:
+    """The step in the header of a checkpoint, without its tensors."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(size, 1 << 20)))
+        return int(header["__metadata__"]["step"])
+    return 0

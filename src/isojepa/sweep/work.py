@@ -1,0 +1,138 @@
+"""One run of a sweep, whoever does it: train it to the end, score it, and leave both in its record."""
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from isojepa.config import Config
+from isojepa.files import write_json, write_text
+from isojepa.runs import load, record_path, train
+from isojepa.studies.scores import score
+from isojepa.sweep.standing import Held, holding, repair
+from isojepa.training.loop import RunWarning
+from isojepa.training.records import Record
+
+NOTES = ".sweep"  # beside the records: logs, times, jobs
+_PATIENCE = 2.0  # seconds: others look at a lock for a moment only
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one attempt at a run ended.
+
+    Attributes:
+        state: "done", "held" by another process, or "failed".
+        error: one line when it failed.
+    """
+
+    state: str
+    error: str = ""
+
+
+def notes_path(folder: str | Path, name: str, suffix: str) -> Path:
+    """A file of the sweep about one record: its "log", its "failed" line or its "json" of times."""
+    return Path(folder) / NOTES / f"{name}.{suffix}"
+
+
+def work(config: Config, folder: str | Path) -> Record:
+    """Train what a config describes and score it; do only what is missing of both.
+
+    A run that collapsed or diverged is a result: it is scored where its embeddings are finite, and its scores
+    say why not where they are not.
+
+    Raises:
+        Held: another process works on the record.
+        ValueError: the config cannot be built, or the record is not this config's.
+    """
+    path = record_path(config, folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RunWarning)
+        _patiently(lambda: _prepare(config, path))
+        if Record(path).scores is None:
+            _patiently(lambda: _train(config, folder))
+            _patiently(lambda: _score(path, folder))
+    return Record(path)
+
+
+def attempt(config: Config, folder: str | Path) -> Ending:
+    """`work`, whose failure is told in one line and written to the run's log with its traceback."""
+    name = record_path(config, folder).name
+    failed = notes_path(folder, name, "failed")
+    failed.unlink(missing_ok=True)
+    try:
+        work(config, folder)
+    except Held:
+        return Ending("held")
+    except Exception as error:  # one run that fails must not stop the others
+        line = " ".join(f"{error}".split()) or type(error).__name__
+        if not isinstance(error, ValueError | OSError):
+            line = f"{type(error).__name__}: {line}"
+        log = notes_path(folder, name, "log")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "a", encoding="utf-8") as out:
+            out.write(traceback.format_exc())
+        write_text(failed, line + "\n")
+        return Ending("failed", line)
+    return Ending("done")
+
+
+def _prepare(config: Config, path: Path) -> None:
+    """Make the record, or mend it, with no other process beside."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        record = Record(path)
+        with holding(record):
+            record = Record.start(path, config.to_dict())
+            record.clean()
+            for told in repair(record):
+                print(f"{path}: {told}", flush=True)
+    except ValueError as error:
+        raise ValueError(f"{error}; delete {path} to have it run again") from error
+
+
+def _train(config: Config, folder: str | Path) -> None:
+    if Record(record_path(config, folder)).result is not None:
+        return
+    try:
+        train(config, folder, progress=False)
+    except ValueError as error:
+        if isinstance(error.__cause__, BlockingIOError):
+            raise Held(str(error)) from error
+        raise
+
+
+def _score(path: Path, folder: str | Path) -> None:
+    record = Record(path)
+    with holding(record):
+        if record.scores is not None:
+            return
+        started = time.monotonic()
+        encoder, world, _ = load(path)
+        result = record.result or {}
+        try:
+            scores = score(encoder, world)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            if result["status"] == "done" and "finite" not in str(error):
+                raise
+            scores = {"unscored": str(error)}
+        record.save_scores(scores)
+        times = {"scoring": time.monotonic() - started, "training": result["seconds"]}
+        write_json(notes_path(folder, path.name, "json"), times)
+
+
+def _patiently(do: Callable[[], None]) -> None:
+    """Try again for a moment when another process holds the record: it may only be looking."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            do()
+            return
+        except Held:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)

@@ -1,0 +1,267 @@
+"""Runs as Slurm jobs: on a real Slurm of one machine, with jobs signalled, cancelled and killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isojepa.runs import record_path
+from isojepa.sweep import slurm
+from isojepa.sweep.job import Chunk
+from isojepa.sweep.slurm import Slurm, queued, split
+from isojepa.sweep.standing import pace, standing
+from isojepa.sweep.work import NOTES, notes_path
+from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
+
+TOOLS = Path(__file__).parents[2] / "tools" / "slurm"
+RUNS = {str(seed): tiny(seed, steps=800, checkpoint_seconds=0.1) for seed in range(4)}
+
+
+def missing() -> str:
+    """Why a real Slurm cannot be started here; empty if it can."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin"
+    absent = [
+        name for name in ("sbatch", "slurmctld", "slurmd", "munged") if shutil.which(name, path=path) is None
+    ]
+    if absent:
+        return f"{', '.join(absent)} not found: apt-get install slurm-wlm munge"
+    return "" if os.getuid() == 0 else "starting Slurm needs root"
+
+
+needs_slurm = pytest.mark.skipif(bool(missing()), reason=missing() or "Slurm is here")
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A Slurm of this machine alone, with its own configuration; one for each process of pytest-xdist."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    folder = Path(f"/tmp/isojepa-slurm-tests-{number}")
+    port = {"SLURM_TEST_PORT": str(46827 + 2 * number)}
+    subprocess.run([TOOLS / "start", folder], check=True, env=os.environ | port)
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    yield folder
+    subprocess.run([TOOLS / "stop", folder, "--remove"], check=True)
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """Slurm without Slurm: submissions are written down, and the queue holds what the test says."""
+
+    class Fake:
+        def __init__(self):
+            self.queue, self.submitted, self.number = {}, [], 0
+
+        def submit_array(self, chunks):
+            self.number += 1
+            self.submitted.append([[config["seed"] for config in chunk.configs] for chunk in chunks])
+            ids = [f"{self.number}_{n}" for n in range(len(chunks))]
+            self.queue |= dict.fromkeys(ids, "RUNNING")
+            return [type("Job", (), {"job_id": each}) for each in ids]
+
+        def update_parameters(self, **parameters):
+            self.parameters = parameters
+
+    import submitit
+
+    stub = Fake()
+    monkeypatch.setattr(submitit, "SlurmExecutor", lambda *_, **__: stub)
+    monkeypatch.setattr(slurm, "queued", lambda: None if stub.queue is None else dict(stub.queue))
+    monkeypatch.setattr(slurm, "_LOOK", 0.0)
+    return stub
+
+
+def made(folder, configs, **options):
+    tasks = tasks_in(folder, configs)
+    (folder / NOTES).mkdir(exist_ok=True)
+    return tasks, Slurm(tasks, folder, {task.name: 100.0 for task in tasks}, **options)
+
+
+def mark_done(task):
+    from isojepa.training.records import Record
+
+    record = Record.start(task.path, task.config.to_dict())
+    record.finish({"status": "done", "reason": "", "steps": 30, "metrics": {}, "seconds": 1.0})
+    record.save_scores({"r2": 1.0})
+
+
+def test_short_runs_share_a_job_of_ten_minutes(tmp_path):
+    tasks = tasks_in(tmp_path, {str(n): tiny(n) for n in range(30)})
+    seconds = {task.name: 10.0 + 3 * n for n, task in enumerate(tasks)}
+    chunks = split(tasks, seconds, None)
+    loads = [sum(seconds[task.name] for task in chunk) for chunk in chunks]
+    assert len(chunks) == 3
+    assert sorted(task.name for chunk in chunks for task in chunk) == sorted(task.name for task in tasks)
+    assert max(loads) - min(loads) < 60
+    assert [len(chunk) for chunk in split(tasks, seconds, 7)] == [7, 7, 7, 7, 2]
+    assert len(split(tasks, dict.fromkeys(seconds, 9999.0), None)) == 30
+
+
+def test_runs_of_a_lost_job_are_submitted_again_three_times(tmp_path, fake):
+    _, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1)}, runs_per_job=1)
+    assert fake.submitted == [[[0], [1]]]
+    ended = []
+    for _ in range(20):
+        fake.queue = {job: state for job, state in fake.queue.items() if job.endswith("_1") and job[0] == "1"}
+        ended += runs.poll(0.0)
+    assert fake.submitted[1:] == [[[0]]] * 3
+    ((task, ending),) = ended
+    assert task.title == "run=0"
+    assert ending.error.startswith("its Slurm job was lost 4 times")
+
+
+def test_a_silent_slurm_loses_no_job(tmp_path, fake):
+    _, runs = made(tmp_path, {"0": tiny(0)})
+    fake.queue = None
+    for _ in range(10):
+        assert runs.poll(0.0) == []
+    assert len(fake.submitted) == 1
+
+
+def test_records_and_failure_notes_end_runs(tmp_path, fake):
+    tasks, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1), "2": tiny(2)}, runs_per_job=3)
+    mark_done(tasks[1])
+    notes_path(tmp_path, tasks[2].name, "failed").write_text("a reason\n")
+    ended = {task.title: (ending.state, ending.error) for task, ending in runs.poll(0.0)}
+    assert ended == {"run=1": ("done", ""), "run=2": ("failed", "a reason")}
+    fake.queue = {}
+    runs.poll(0.0)
+    runs.poll(0.0)
+    assert fake.submitted[1] == [[0]]
+
+
+def test_a_second_sweep_watches_the_jobs_of_the_first(tmp_path, fake):
+    configs = {str(n): tiny(n) for n in range(3)}
+    _, first = made(tmp_path, {"0": tiny(0), "1": tiny(1)}, runs_per_job=1)
+    assert "scancel 1" in first.advice()
+    _, second = made(tmp_path, configs, runs_per_job=1)
+    assert fake.submitted == [[[0], [1]], [[2]]]
+    fake.queue.pop("1_0")
+    second.poll(0.0)
+    second.poll(0.0)
+    assert fake.submitted[2:] == [[[0]]]
+
+
+def test_the_options_reach_sbatch(tmp_path, fake):
+    made(tmp_path, {"0": tiny(0)}, partition="p", minutes=5, memory=1.5, at_once=7, extra={"account": "me"})
+    given = fake.parameters
+    assert (given["partition"], given["time"], given["mem"], given["array_parallelism"]) == (
+        "p",
+        5,
+        "1536M",
+        7,
+    )
+    assert given["additional_parameters"] == {"requeue": True, "account": "me"}
+    assert given["cpus_per_task"] == given["ntasks_per_node"] == 1
+
+
+def test_a_chunk_asks_to_be_queued_again_only_while_it_runs(tmp_path, monkeypatch):
+    """SIGUSR2 of submitit queues again; not when Slurm is ending the job itself."""
+    from isojepa.sweep import job
+
+    asked = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR2, signal.SIGTERM)}
+    monkeypatch.setattr(Chunk, "_make", lambda self: os.kill(os.getpid(), signal.SIGUSR2))
+    try:
+        for running in (True, False):
+            monkeypatch.setattr(job, "_is_running", lambda running=running: running)
+            signal.signal(signal.SIGUSR2, lambda number, frame: asked.append(number))
+            with pytest.raises(SystemExit):
+                Chunk([], str(tmp_path))()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert asked == [signal.SIGUSR2]
+
+
+def step_pid(job):
+    """The Python process of a job, by its environment."""
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                command = (each / "cmdline").read_bytes()
+                environment = (each / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            array, _, index = job.partition("_")
+            wanted = {f"SLURM_ARRAY_JOB_ID={array}".encode(), f"SLURM_ARRAY_TASK_ID={index}".encode()}
+            if b"submitit.core._submit" in command and b"srun" not in command and wanted <= set(environment):
+                return int(each.name)
+    return None
+
+
+def job_of(records, config):
+    """The queued job that has a run."""
+    name = record_path(config).name
+    for note in sorted((records / NOTES / "slurm").glob("jobs-*.json")):
+        for job, names in json.loads(note.read_text()).items():
+            if name in names and job in (queued() or {}):
+                return job
+    return None
+
+
+def caught(records, runs):
+    """Runs in the middle of their training that were not hit yet."""
+    return [
+        key
+        for key, config in RUNS.items()
+        if key not in runs.values()
+        and pace(record_path(config, records)).step > 10
+        and standing(record_path(config, records)) == "started"
+    ]
+
+
+@needs_slurm
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_signalled_cancelled_and_killed_jobs_end_with_the_bits_of_a_local_sweep(tmp_path, cluster):
+    study = write_study(tmp_path / "study.py", RUNS)
+    here, there = tmp_path / "local", tmp_path / "slurm"
+    flags = ("--executor", "slurm", "--runs-per-job", "1", "--memory", "0.5")
+    process = start_sweep(study, there, *flags)
+    try:
+        hit: dict[str, str] = {}  # how -> the job that was hit
+        runs: dict[str, str] = {}  # how -> its run
+        for how in ("TERM", "USR2", "cancel", "kill -9"):
+            wait_until(lambda: caught(there, runs))
+            key = runs[how] = caught(there, runs)[0]
+            job = hit[how] = job_of(there, RUNS[key])
+            if how == "kill -9":
+                os.kill(step_pid(job), signal.SIGKILL)
+            else:
+                option = [] if how == "cancel" else [f"--signal={how}"]
+                # it waits for a job that is on its way back to the queue, and signals it once more there
+                subprocess.run(["timeout", "2", "scancel", *option, job], check=False)
+        code, out = finish(process)
+    finally:
+        process.kill()
+    assert code == 0, out
+    assert "4 runs done, 0 done before" in out
+    logs = there / NOTES / "slurm"
+    notes = [json.loads(note.read_text()) for note in logs.glob("jobs-*.json")]
+    for how, key in runs.items():
+        submitted = sum(record_path(RUNS[key]).name in names for jobs in notes for names in jobs.values())
+        if how in ("TERM", "USR2"):  # queued again by the job itself
+            told = "".join(path.read_text() for path in logs.glob(f"{hit[how]}_0_log.*"))
+            assert "Requeued job" in told
+            assert submitted == 1
+        else:  # submitted again by the sweep
+            assert submitted == 2
+    code, out = finish(start_sweep(study, here))
+    assert code == 0, out
+    assert all(same_results(here, there, config) for config in RUNS.values())
+
+
+@needs_slurm
+@pytest.mark.slow
+def test_a_refused_submission_is_one_line(tmp_path, cluster):
+    study = write_study(tmp_path / "study.py", {"0": tiny()})
+    code, out = finish(
+        start_sweep(study, tmp_path / "records", "--executor", "slurm", "--partition", "nowhere")
+    )
+    assert code == 2
+    assert out.splitlines()[-1].startswith("error: sbatch refused the jobs:")
+    assert "Invalid partition" in out.splitlines()[-1]
