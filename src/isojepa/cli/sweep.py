@@ -1,6 +1,7 @@
 """The command that makes all runs of a study."""
 
 import importlib.util
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,17 +77,21 @@ class Sweep:
         from isojepa.sweep.sweep import prepare_folder
 
         choose("executor", self.executor, _EXECUTORS)
-        for name in ("workers", "runs_per_job"):
+        for name in ("workers", "runs_per_job", "time"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if not 0 < self.memory < math.inf:
+            raise ValueError(f"memory must be a positive number of gigabytes, got {self.memory}")
+        extra = dict(_pair(text) for text in self.slurm)
         if self.executor == "slurm" and not self.estimate:
             _need_slurm()
         plans = plan_studies(find_studies(self.studies), self.scale, self.only)
         folder = prepare_folder(self.records)
         tasks = tasks_of(plans, self.records)
-        here = self.workers or cores() if self.executor == "local" else cores()
-        at_once = here if self.executor == "local" else min(self.workers or 256, max(1, len(tasks)))
+        most = max(1, len(tasks))
+        here = min(most, self.workers or cores() if self.executor == "local" else cores())
+        at_once = here if self.executor == "local" else min(most, self.workers or 256)
         rough = estimate(tasks, folder, None)
         worth = BUDGET if self.estimate else min(BUDGET, _WORTH * rough.wall(rough.seconds, here))
         pool = Pool(folder, here)

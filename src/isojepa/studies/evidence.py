@@ -77,7 +77,7 @@ def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str =
         called: see `Evidence`.
 
     Raises:
-        ValueError: an unknown scale, or a damaged record.
+        ValueError: an unknown scale, or cells that cannot be listed.
     """
     cells = study.plan(scale)
     rows, missing = collect(cells, folder)

@@ -84,10 +84,9 @@ def theory_words(lines: Lines, theory: Theory) -> str:
     )
     if any(gap > 0 for gap in beyond):
         text += (
-            " Runs above the prediction are more linear than the best embedding: it bends where few "
-            "samples are and gains little alignment by it. SIGReg is pulled the other way besides, "
-            "towards normal scores, which bend outwards at flat laws where slowest functions bend "
-            "inwards; what lies between is linear."
+            " Runs above the prediction are more linear than the best embedding. A reason that would fit, "
+            "and that these runs do not test: it bends where few samples are and gains little alignment by "
+            "it, and SIGReg pulls towards normal scores, which at flat laws bend the other way."
         )
     return text
 

@@ -4,16 +4,20 @@ A study lists cells. A cell is a config with labels, and becomes one record, nam
 alone: studies that share a run share its record, whatever folder of records they are given.
 """
 
+import traceback
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from isojepa.config import Config, config_from
+from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.runs import record_path
 from isojepa.studies.findings import Findings
-from isojepa.training.records import Record
+from isojepa.training.records import Record, record_id
 
 Label = str | int | float
 SCALES = {
@@ -104,13 +108,24 @@ class Study:
     report: Callable[[Sequence[Row]], Findings]
 
     def plan(self, scale: str) -> list[Cell]:
-        """The cells of a scale.
+        """The cells of a scale, their configs as a record gives them back: 1 where a float belongs is 1.0.
 
         Raises:
-            ValueError: there is no such scale.
+            ValueError: there is no such scale, or the cells cannot be listed.
         """
         choose("scale", scale, SCALES)
-        return list(self.cells(scale))
+        try:
+            return [_checked(cell) for cell in self.cells(scale)]
+        except Exception as error:  # whatever a study of the user's own raises
+            raise ValueError(f"study {self.name!r} cannot list its cells: {blame(error)}") from error
+
+
+def blame(error: Exception) -> str:
+    """What went wrong in code of a study, with the line: it may be a file of the user's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return f"{kind}{' '.join(str(error).split())}{where}"
 
 
 def unique(cells: Iterable[Cell]) -> list[Cell]:
@@ -122,10 +137,14 @@ def unique(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def collect(cells: Iterable[Cell], folder: str | Path = RECORDS) -> tuple[list[Row], list[Cell]]:
-    """The rows of the cells whose records are finished and scored, and the cells whose are not."""
+    """The rows of the cells whose records are finished and scored, and the cells whose are not.
+
+    A record that is damaged, or of another config than its name says, counts as missing: a sweep mends it or
+    tells what is wrong with it.
+    """
     rows, missing = [], []
     for cell in cells:
-        row = _row(cell, Record(record_path(cell.config, folder)))
+        row = _row(cell, record_path(cell.config, folder))
         if row is None:
             missing.append(cell)
         else:
@@ -133,22 +152,54 @@ def collect(cells: Iterable[Cell], folder: str | Path = RECORDS) -> tuple[list[R
     return rows, missing
 
 
-def _row(cell: Cell, record: Record) -> Row | None:
-    if not record.exists:
-        return None
-    result, scores = record.result, record.scores
-    if result is None or scores is None:
-        return None
-    return Row(
-        labels=dict(cell.labels),
-        config=cell.config.to_dict(),
-        scores=_numbers(scores),
-        status=result["status"],
-        steps=int(result.get("steps", 0)),
-        seconds=float(result["seconds"]),
-        loss=_numbers((result.get("metrics") or {}).get("loss")),
-        record=record.path.name,
+def _checked(cell: Cell) -> Cell:
+    """The cell, whose config must have the name it will have after its way through JSON to a worker."""
+    if not (isinstance(cell, Cell) and isinstance(cell.config, Config) and isinstance(cell.labels, Mapping)):
+        raise ValueError(f"a cell must be a Cell of a Config and labels, got {cell!r}")
+    config = cell.config
+    if all(map(_is_exact, (config, config.world, config.encoder, config.objective, config.training))):
+        return cell
+    return replace(cell, config=config_from(plain(config.to_dict())))
+
+
+def _is_exact(section: Any) -> bool:
+    """Whether JSON gives back every setting with its type: no int for a float, no number of numpy."""
+    floats = _floats(type(section))
+    return all(
+        isinstance(value, str | bool | None)
+        or is_dataclass(value)
+        or type(value) is float
+        or (type(value) is int and name not in floats)
+        or (type(value) is tuple and all(type(entry) is float for entry in value))
+        for name, value in vars(section).items()
     )
+
+
+@cache
+def _floats(section: type) -> frozenset[str]:
+    """Names of the settings that are floats."""
+    hints = typing.get_type_hints(section).items()
+    return frozenset(name for name, hint in hints if float in (typing.get_args(hint) or (hint,)))
+
+
+def _row(cell: Cell, path: Path) -> Row | None:
+    try:
+        record = Record(path)
+        result, scores = record.result, record.scores
+        if result is None or scores is None or record_id(record.config) != path.name:
+            return None
+        return Row(
+            labels=dict(cell.labels),
+            config=cell.config.to_dict(),
+            scores=_numbers(scores),
+            status=str(result["status"]),
+            steps=int(result.get("steps", 0)),
+            seconds=float(result["seconds"]),
+            loss=_numbers((result.get("metrics") or {}).get("loss")),
+            record=path.name,
+        )
+    except ValueError:
+        return None
 
 
 def _without_open(value: Any, default: Any) -> Any:

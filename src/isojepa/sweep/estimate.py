@@ -175,7 +175,7 @@ def _tried(configs: Mapping[str, Config], pool: Pool, budget: float) -> dict[str
     waiting = list(configs)
     end = time.monotonic() + budget
     while waiting and not pool.ready and time.monotonic() < end:  # their start does not count
-        pool.warm()
+        pool.warm(len(waiting))
         pool.wait(0.5)
     end = time.monotonic() + budget
     while pool.busy or (waiting and time.monotonic() < end):

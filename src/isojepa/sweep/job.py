@@ -65,7 +65,10 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def _is_running() -> bool:
     """Whether Slurm still counts this job as running, that is, nobody is ending it."""
-    command = ["squeue", "--noheader", "--format=%T", f"--jobs={os.environ.get('SLURM_JOB_ID', '')}"]
+    job, array = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_ARRAY_JOB_ID")
+    if array is not None:  # the id of one job of an array is that of the whole array too
+        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
+    command = ["squeue", "--noheader", "--format=%T", f"--jobs={job}"]
     try:
         state = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from isojepa.sweep.environment import environment
 from isojepa.sweep.plan import Task
 from isojepa.sweep.standing import is_held, standing
 from isojepa.sweep.work import NOTES, Ending
 
-_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
 _TRIES = 2  # of a run whose worker dies
 _GRACE = 60.0  # seconds in which workers must have saved
 _LOOK = 2.0  # seconds between two looks at runs that are held elsewhere
@@ -46,14 +46,13 @@ class Worker:
         notes = folder / NOTES
         notes.mkdir(parents=True, exist_ok=True)
         self.log = notes / f"worker-{os.getpid()}-{index}.log"
-        environment = os.environ | {f"{name}_NUM_THREADS": "1" for name in _THREADS}
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "isojepa.sweep.worker", str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment,
+                env=os.environ | environment(),
                 process_group=0,  # the terminal's Ctrl-C is for the parent, who tells the workers
             )
         assert self.process.stdout is not None
@@ -135,9 +134,9 @@ class Pool:
         self.busy[worker] = tag
         worker.send(message)
 
-    def warm(self) -> None:
-        """Start all workers: the first request will not wait for them."""
-        while len(self.busy) + len(self._idle) < self.count:
+    def warm(self, count: int) -> None:
+        """Start some workers, all at most: the first requests will not wait for them."""
+        while len(self.busy) + len(self._idle) < min(count, self.count):
             self._idle.append(self._new())
 
     def wait(self, seconds: float) -> list[tuple[Any, dict[str, Any] | str]]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isojepa.files import read_json, write_json
+from isojepa.sweep.environment import environment
 from isojepa.sweep.job import Chunk
 from isojepa.sweep.plan import Task
 from isojepa.sweep.standing import is_held, standing
@@ -26,7 +27,8 @@ _LOOK = 2.0  # seconds between two looks at the queue
 _MISSED = 2  # looks in a row that do not find a job before it is lost
 _FILL = 600.0  # seconds of work that make a job worth its start
 _TIMEOUTS = 100  # times that a job may reach its end and go on in a new one
-_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA")
+_ARRAY = 1000  # jobs of an array at most, as Slurm's own default allows
+_YOUNG = 60.0  # seconds in which a note may be of jobs that the last look at the queue came too early for
 
 
 class Slurm:
@@ -70,6 +72,7 @@ class Slurm:
         self._submitted: collections.Counter[str] = collections.Counter()
         self._looked = 0.0
         self._now: list[Task] = []
+        self._lost_runs: list[Task] = []  # to be submitted again
         self.elsewhere: list[Task] = []
         self._adopt()
         taken = {name for names in self._jobs.values() for name in names}
@@ -120,7 +123,9 @@ class Slurm:
             with contextlib.suppress(ValueError, AttributeError):
                 jobs = dict(read_json(note))
             if alive is not None and not set(jobs) & set(alive):
-                note.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    if time.time() - note.stat().st_mtime > _YOUNG:
+                        note.unlink()
                 continue
             for job, names in jobs.items():
                 mine = [name for name in names if name in self._open]
@@ -130,12 +135,20 @@ class Slurm:
     def _submit(self, tasks: Sequence[Task]) -> None:
         if not tasks:
             return
-        from submitit import SlurmExecutor
-        from submitit.core.utils import FailedJobError, FailedSubmissionError
-
         for task in tasks:
             notes_path(self.folder, task.name, "failed").unlink(missing_ok=True)
         chunks = split(tasks, self._seconds, self._runs_per_job)
+        arrays = [chunks[i : i + _ARRAY] for i in range(0, len(chunks), _ARRAY)]
+        for array in arrays:
+            made = self._submit_array(array, len(arrays))
+            write_json(self._jobs_folder / f"jobs-{next(iter(made)).partition('_')[0]}.json", made)
+            self._jobs |= {job: list(names) for job, names in made.items()}
+
+    def _submit_array(self, chunks: Sequence[Sequence[Task]], arrays: int) -> dict[str, list[str]]:
+        """Submit one of some arrays; returns the names of the runs of each job."""
+        from submitit import SlurmExecutor
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
         work = [Chunk([task.config.to_dict() for task in chunk], str(self.folder)) for chunk in chunks]
         partition, minutes, memory, at_once, extra = self._options
         executor = SlurmExecutor(self._jobs_folder, max_num_timeout=_TIMEOUTS)
@@ -147,18 +160,17 @@ class Slurm:
             nodes=1,
             ntasks_per_node=1,
             cpus_per_task=1,
-            array_parallelism=at_once,
+            array_parallelism=max(1, at_once // arrays),
             signal_delay_s=min(90, 15 * minutes),
-            setup=[f"export {name}_NUM_THREADS=1" for name in _THREADS],
+            setup=[f"export {name}={value}" for name, value in environment().items()],
             additional_parameters={"requeue": True, **extra},
         )
         try:
             jobs = executor.submit_array(work)
-        except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
-            raise ValueError(f"sbatch refused the jobs: {_last_line(error)}") from error
-        made = {job.job_id: [task.name for task in chunk] for job, chunk in zip(jobs, chunks, strict=True)}
-        write_json(self._jobs_folder / f"jobs-{jobs[0].job_id.partition('_')[0]}.json", made)
-        self._jobs |= {job: list(names) for job, names in made.items()}
+        except (FailedJobError, FailedSubmissionError, subprocess.SubprocessError, OSError) as error:
+            told = f"sbatch refused the jobs: {_last_line(error)}"
+            raise ValueError(f"{told}; {self.advice()}" if self._jobs else told) from error
+        return {job.job_id: [task.name for task in chunk] for job, chunk in zip(jobs, chunks, strict=True)}
 
     def _ended(self) -> list[tuple[Task, Ending]]:
         ended = []
@@ -170,39 +182,52 @@ class Slurm:
                 ended.append((task, Ending("failed", failed.read_text(encoding="utf-8").strip())))
             else:
                 continue
-            del self._open[name]
-            for names in self._jobs.values():
-                with contextlib.suppress(ValueError):
-                    names.remove(name)
+            self._close(name)
         return ended
+
+    def _close(self, name: str) -> None:
+        """Watch a run no longer, whichever jobs have it."""
+        del self._open[name]
+        self._jobs = {job: [each for each in names if each != name] for job, names in self._jobs.items()}
+        self._lost_runs = [task for task in self._lost_runs if task.name != name]
 
     def _lost(self) -> list[tuple[Task, Ending]]:
         """Runs whose job is gone are submitted again, a few times."""
         ended: list[tuple[Task, Ending]] = []
-        again: list[Task] = []
         self.elsewhere = []
+        watched = {name for job, names in self._jobs.items() if job in self._states for name in names}
         for job in list(self._jobs):
             self._missed[job] = 0 if job in self._states else self._missed[job] + 1
             if self._missed[job] < _MISSED:
                 continue
-            left = [self._open[name] for name in self._jobs[job]]
+            left = [self._open[name] for name in self._jobs.pop(job) if name not in watched]
             held = [task for task in left if is_held(task.path)]
+            if held:
+                self._jobs[job] = [task.name for task in held]
+                self.elsewhere += held
             for task in left:
                 if task in held:
                     continue
+                watched.add(task.name)
                 self._submitted[task.name] += 1
                 if self._submitted[task.name] <= _AGAIN:
-                    again.append(task)
+                    self._lost_runs.append(task)
                 else:
                     error = f"its Slurm job was lost {_AGAIN + 1} times, at last job {job}"
                     ended.append((task, Ending("failed", f"{error}; its log is in {self._jobs_folder}")))
-                    del self._open[task.name]
-            self._jobs[job] = [task.name for task in held]
-            self.elsewhere += held
-            if not held:
-                del self._jobs[job]
-        self._submit(again)
+                    self._close(task.name)
+        self._submit_again()
         return ended
+
+    def _submit_again(self) -> None:
+        """Submit lost runs; a refusal, such as for too many jobs, is waited out while others are queued."""
+        try:
+            self._submit(self._lost_runs)
+        except ValueError:
+            if not any(job in self._states for job in self._jobs):
+                raise
+            return
+        self._lost_runs = []
 
 
 def queued() -> dict[str, str] | None:
@@ -216,11 +241,11 @@ def queued() -> dict[str, str] | None:
 
 
 def split(tasks: Sequence[Task], seconds: Mapping[str, float], runs_per_job: int | None) -> list[list[Task]]:
-    """The runs of each job: a fixed number, or as many as fill ten minutes, evenly."""
+    """The runs of each job: a fixed number, or as many as fill ten minutes, evenly; then one array has all."""
     if runs_per_job is not None:
         return [list(tasks[i : i + runs_per_job]) for i in range(0, len(tasks), runs_per_job)]
     total = sum(seconds[task.name] for task in tasks)
-    count = min(len(tasks), max(1, math.ceil(total / _FILL)))
+    count = min(len(tasks), max(1, math.ceil(total / _FILL)), _ARRAY)
     chunks: list[list[Task]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for task in sorted(tasks, key=lambda task: -seconds[task.name]):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isojepa.training.records import Record, load_tensors
+from isojepa.training.records import Record, load_tensors, record_id
 
 T = TypeVar("T")
 STANDINGS = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
@@ -24,15 +24,21 @@ class Held(Exception):
 
 
 def standing(path: Path) -> str:
-    """One of `STANDINGS`; what cannot be read counts as started: a worker mends it or says what is wrong."""
-    if not (path / "config.json").exists():
-        return "new"
+    """One of `STANDINGS`.
+
+    What cannot be read, or is of another config than its name says, counts as started: a worker mends it or
+    says what is wrong.
+    """
     try:
+        if not (path / "config.json").exists():
+            return "new"
         record = Record(path)
         if record.result is None:
             return "started"
-        return "trained" if record.scores is None else "done"
-    except ValueError:
+        if record.scores is None:
+            return "trained"
+        return "done" if record_id(record.config) == path.name else "started"
+    except (ValueError, OSError):
         return "started"
 
 
@@ -81,6 +87,9 @@ def repair(record: Record) -> list[str]:
         (path / "scores.json").unlink()
         told.append("scores.json was torn: the encoder is scored again")
     result, result_error = _read(lambda: record.result)
+    if result is None and not result_error and (path / "scores.json").exists():
+        (path / "scores.json").unlink()
+        told.append("scores.json was of a result that is gone: the run goes on")
     weights_error = ""
     if result is not None:
         _, weights_error = _read(lambda: load_tensors(path / "encoder.safetensors"))

@@ -43,6 +43,7 @@ def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     from isojepa.config import config_from
     from isojepa.runs import record_path
     from isojepa.sweep.measure import measure
+    from isojepa.sweep.standing import is_held
     from isojepa.sweep.work import attempt, notes_path
 
     if "measure" in request:
@@ -51,7 +52,10 @@ def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         except Exception as error:  # told when the run itself is tried
             return {"cost": None, "error": str(error)}
     config = config_from(request["run"])
-    with _logged(notes_path(folder, record_path(config).name, "log")):
+    path = record_path(config, folder)
+    if is_held(path):  # the log is the holder's
+        return {"state": "held", "error": ""}
+    with _logged(notes_path(folder, path.name, "log")):
         ending = attempt(config, folder)
     return {"state": ending.state, "error": ending.error}
 
@@ -75,8 +79,9 @@ def _logged(path: Path) -> Iterator[None]:
             os.dup2(before[1], 2)
             os.close(before[0])
             os.close(before[1])
-    if not path.stat().st_size:
-        path.unlink()
+    with contextlib.suppress(FileNotFoundError):
+        if not path.stat().st_size:
+            path.unlink()
 
 
 def _listen(requests: "queue.Queue[str | None]") -> None:

@@ -1,0 +1,18 @@
+"""What the processes of a sweep find in their environment, on this machine and in a job.
+
+One thread for every library, since each process has one core. And where the sweep itself does not look for
+modules in the folder it stands in, its processes must not either: a file random.py there would replace Python's.
+"""
+
+import os
+import sys
+
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
+
+
+def environment() -> dict[str, str]:
+    """The variables to set."""
+    found = {f"{name}_NUM_THREADS": "1" for name in _THREADS}
+    if not {"", os.getcwd()} & set(sys.path):
+        found["PYTHONSAFEPATH"] = "1"
+    return found
