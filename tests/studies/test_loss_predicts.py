@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from isojepa.studies import loss_predicts
+from isojepa.studies import catalogue, loss_predicts
 from isojepa.studies.grid import STUDY as GRID
 from isojepa.studies.loss_predicts import STUDY
-from isojepa.studies.loss_predicts_ranks import rank_correlation
 from isojepa.studies.mixings import STUDY as MIXINGS
+from isojepa.studies.rank_correlations import rank_correlation
 from isojepa.studies.settings import OURS
 from isojepa.studies.study import Cell, Row
 from tests.studies.made_up_rows import lost_row, made_up_row
@@ -163,7 +163,7 @@ def test_default_weight_of_whitening_is_that_of_the_objective() -> None:
 def test_cells_are_those_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"mixings": MIXINGS, "grid": GRID}
     monkeypatch.setattr(loss_predicts, "SOURCES", tuple(known))
-    monkeypatch.setattr(loss_predicts, "find_study", known.__getitem__)
+    monkeypatch.setattr(catalogue, "find_study", known.__getitem__)
     cells = STUDY.plan("standard")
     assert len(cells) == len(MIXINGS.plan("standard")) + len(GRID.plan("standard")) - 1  # one run is shared
     assert len(STUDY.plan("quick")) == 4

@@ -15,9 +15,8 @@ Published: Figure 4a and Appendix H, "Approximate Bound Decomposition", of Klind
 
 from collections.abc import Sequence
 
-from isojepa.runs import record_path
 from isojepa.studies.bound_worlds import speaks_of
-from isojepa.studies.catalogue import find_study
+from isojepa.studies.catalogue import cells_of
 from isojepa.studies.findings import Findings
 from isojepa.studies.study import Cell, Row, Study
 
@@ -26,13 +25,7 @@ SOURCES = ("mixings", "grid", "latent_law", "scaling", "sample_size", "dimension
 
 def cells(scale: str) -> list[Cell]:
     """Every run that Theorem 3 speaks of, once; at quick scale one of each study."""
-    found: dict[str, Cell] = {}
-    for name in SOURCES:
-        own = [cell for cell in find_study(name).plan(scale) if speaks_of(cell.config)]
-        for cell in own[:1] if scale == "quick" else own:
-            record = record_path(cell.config).name
-            found.setdefault(record, Cell(cell.config, {**cell.labels, "study": name}))
-    return list(found.values())
+    return cells_of(SOURCES, scale, quick=1, keep=speaks_of)
 
 
 def report(rows: Sequence[Row]) -> Findings:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from isojepa.certificates.intervals import Interval
 from isojepa.studies.bound_figure import decomposition, error_against_bound
 from isojepa.studies.bound_worlds import correlation, world_of
 from isojepa.studies.findings import Column, Findings, Picture, Table, Value
-from isojepa.studies.loss_predicts_ranks import rank_correlation
 from isojepa.studies.measured import measured, told
+from isojepa.studies.rank_correlations import rank_correlation, rank_table
 from isojepa.studies.study import Row
 
 ALL = "all"
@@ -146,30 +145,11 @@ def _ranks(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _rank_table(ranks: Sequence[Mapping[str, Any]]) -> Table:
-    columns = [Column("subset", "runs of"), Column("runs", "runs", "d")]
-    for key, title in _SOURCES.items():
-        columns += [Column(key, title, ".2f"), Column(f"{key}_interval", "95 %")]
-    rows = [
-        {
-            "subset": line["subset"],
-            "runs": line["runs"],
-            **{key: None if line[key] is None else line[key].estimate for key in _SOURCES},
-            **{f"{key}_interval": interval_text(line[key]) for key in _SOURCES},
-        }
-        for line in ranks
-    ]
     note = (
         "Spearman's rank correlation with the Procrustes error. Intervals leave out whole cells, so that "
         "seeds of one cell do not count as independent."
     )
-    return Table("sources", "What the error follows", columns, rows, note)
-
-
-def interval_text(interval: Interval | None) -> str | None:
-    """The ends of an interval; None where there are none."""
-    if interval is None or interval.low != interval.low:
-        return None
-    return f"{interval.low:.2f} to {interval.high:.2f}"
+    return rank_table("sources", "What the error follows", ranks, _SOURCES, note)
 
 
 def _pictures(runs: Sequence[Run]) -> list[Picture]:

@@ -1,9 +1,11 @@
 """The studies that are lists of runs, by name."""
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from isojepa.config import Config
 from isojepa.names import choose
-from isojepa.studies.study import Study
+from isojepa.studies.study import Cell, Study, unique
 
 STUDIES = {
     "mixings": "four mixings of the plane under four objectives",
@@ -27,3 +29,22 @@ def find_study(name: str) -> Study:
     choose("study", name, STUDIES)
     study: Study = import_module(f"isojepa.studies.{name}").STUDY
     return study
+
+
+def cells_of(
+    names: Sequence[str], scale: str, quick: int, keep: Callable[[Config], bool] = lambda config: True
+) -> list[Cell]:
+    """The runs of several studies, each once, with the label "study" of the first that has it.
+
+    Args:
+        names: of the studies.
+        scale: theirs.
+        quick: runs of each study at quick scale.
+        keep: which runs.
+    """
+    found: list[Cell] = []
+    for name in names:
+        own = [cell for cell in find_study(name).plan(scale) if keep(cell.config)]
+        own = own[:quick] if scale == "quick" else own
+        found += [Cell(cell.config, {**cell.labels, "study": name}) for cell in own]
+    return unique(found)

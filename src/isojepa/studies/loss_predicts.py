@@ -13,8 +13,7 @@ Published: Appendix H, "Loss Predictivity", of Klindt, LeCun & Balestriero (2026
 
 from collections.abc import Sequence
 
-from isojepa.runs import record_path
-from isojepa.studies.catalogue import find_study
+from isojepa.studies.catalogue import cells_of
 from isojepa.studies.findings import Findings
 from isojepa.studies.study import Cell, Row, Study
 
@@ -23,13 +22,7 @@ SOURCES = ("mixings", "grid", "scaling")
 
 def cells(scale: str) -> list[Cell]:
     """Every run of the three studies, once; at quick scale two of each."""
-    found: dict[str, Cell] = {}
-    for name in SOURCES:
-        own = find_study(name).plan(scale)
-        for cell in own[:2] if scale == "quick" else own:
-            record = record_path(cell.config).name
-            found.setdefault(record, Cell(cell.config, {**cell.labels, "study": name}))
-    return list(found.values())
+    return cells_of(SOURCES, scale, quick=2)
 
 
 def report(rows: Sequence[Row]) -> Findings:

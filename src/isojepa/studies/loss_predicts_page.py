@@ -13,12 +13,12 @@ from typing import Any
 from isojepa.certificates.intervals import Interval
 from isojepa.config import config_from
 from isojepa.objectives import LeJEPA
-from isojepa.studies.bound_page import cell_of, interval_text
+from isojepa.studies.bound_page import cell_of
 from isojepa.studies.bound_worlds import correlation
-from isojepa.studies.findings import Column, Findings, Picture, Table
+from isojepa.studies.findings import Findings, Picture, Table
 from isojepa.studies.loss_predicts_figure import by_correlation, scatters
-from isojepa.studies.loss_predicts_ranks import rank_correlation
 from isojepa.studies.measured import measured, told, unscored
+from isojepa.studies.rank_correlations import interval_text, rank_correlation, rank_table
 from isojepa.studies.study import Row
 
 LOSSES = {
@@ -127,25 +127,13 @@ def _world(run: Run) -> tuple[Any, ...]:
 
 
 def _table(lines: Sequence[Mapping[str, Any]]) -> Table:
-    columns = [Column("subset", "runs of"), Column("runs", "runs", "d")]
-    for key, title in LOSSES.items():
-        columns += [Column(key, title, "+.2f"), Column(f"{key}_interval", "95 %")]
-    rows = [
-        {
-            "subset": line["subset"],
-            "runs": line["runs"],
-            **{key: None if line[key] is None else line[key].estimate for key in LOSSES},
-            **{f"{key}_interval": interval_text(line[key]) for key in LOSSES},
-        }
-        for line in lines
-    ]
     note = (
         "Spearman's rank correlation with R² of z from h; −1 is a perfect predictor. Intervals leave out "
         "whole cells, so that seeds of one cell do not count as independent. Total loss: weight × SIGReg (or "
         "whitening) + (1 − weight) × alignment, for runs trained with that. Nonlinear share: δ / (2ρ(1 − ρ) "
         "tr Cov(h))."
     )
-    return Table("predictors", "How well each loss orders the runs", columns, rows, note)
+    return rank_table("predictors", "How well each loss orders the runs", lines, LOSSES, note)
 
 
 def _summary(lines: Sequence[Mapping[str, Any]]) -> list[str]:

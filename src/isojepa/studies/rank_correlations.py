@@ -12,12 +12,14 @@ of atanh r over up to 20 blocks of cells.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
 from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.studies.findings import Column, Table
 
 _BLOCKS = 20
 _LEAST_CELLS = 4
@@ -72,6 +74,38 @@ def rank_correlation(
     curved = np.arctanh(np.clip(np.array(left_out, float), -_ONE, _ONE))
     around = from_blocks(math.atanh(min(max(estimate, -_ONE), _ONE)), curved, confidence)
     return Interval(estimate, math.tanh(around.low), math.tanh(around.high))
+
+
+def rank_table(
+    name: str, title: str, lines: Sequence[Mapping[str, Any]], keys: Mapping[str, str], note: str
+) -> Table:
+    """A table of rank correlations with their intervals.
+
+    Args:
+        name, title, note: of the table.
+        lines: "subset", "runs", and for every key an interval or None.
+        keys: what is correlated -> its title.
+    """
+    columns = [Column("subset", "runs of"), Column("runs", "runs", "d")]
+    for key, heading in keys.items():
+        columns += [Column(key, heading, "+.2f"), Column(f"{key}_interval", "95 %")]
+    rows = [
+        {
+            "subset": line["subset"],
+            "runs": line["runs"],
+            **{key: None if line[key] is None else line[key].estimate for key in keys},
+            **{f"{key}_interval": interval_text(line[key]) for key in keys},
+        }
+        for line in lines
+    ]
+    return Table(name, title, columns, rows, note)
+
+
+def interval_text(interval: Interval | None) -> str | None:
+    """The ends of an interval; None where there are none."""
+    if interval is None or interval.low != interval.low:
+        return None
+    return f"{interval.low:.2f} to {interval.high:.2f}"
 
 
 def _pooled(x: np.ndarray, y: np.ndarray, layer: np.ndarray) -> float | None:
