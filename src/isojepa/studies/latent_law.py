@@ -18,7 +18,7 @@ Here the same law is put into three worlds:
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config, EncoderConfig, WorldConfig
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import (
     OBJECTIVES,
@@ -42,9 +42,6 @@ _ENCODER = EncoderConfig(width=48)
 _RECIPE = Recipe(steps=1800, batch=1024, eval_every=600, eval_samples=2000)
 # The cost of InfoNCE grows with the square of the batch, and it needs fewer steps.
 _RECIPES = {"InfoNCE": replace(_RECIPE, steps=1200, batch=512)}
-# On the Gaussian spiral whitening is slow at 0.5 (R^2 of 0.89 to 0.97 after these steps); at 0.2 and below it
-# may settle on functions of the radius, which the spiral leaves in sight (R^2 of 0).
-_OBJECTIVES = {**OBJECTIVES, "whitening": ObjectiveConfig(name="whitening", weight=0.35)}
 
 
 def cells(scale: str) -> list[Cell]:
@@ -60,7 +57,7 @@ def cells(scale: str) -> list[Cell]:
         for world in WORLDS
         for alpha in ALPHAS
         for mixing in MIXINGS
-        for name in _OBJECTIVES
+        for name in OBJECTIVES
         if whole or name != "VICReg"
     ]
     published = [
@@ -77,7 +74,7 @@ def _ours(world: str, alpha: float, mixing: str, name: str, seed: int) -> Cell:
     config = Config(
         world=_world(world, alpha, mixing),
         encoder=_ENCODER,
-        objective=_OBJECTIVES[name],
+        objective=OBJECTIVES[name],
         training=_RECIPES.get(name, _RECIPE),
         seed=seed,
     )
