@@ -92,7 +92,9 @@ def build_objective(config: ObjectiveConfig, world: World, dim: int, seed: int =
             options["learned"] = True
         rho = world.correlation
         if isinstance(rho, tuple):
-            raise ValueError(f"sigma {sigma!r} starts from one correlation for all latents, got {rho}")
+            if sigma == "matched":
+                raise ValueError(f"sigma 'matched' needs one correlation for all latents, got {rho}")
+            rho = sum(rho) / len(rho)  # only where a learned width starts
         sigma = matched_sigma(rho)
     options["sigma"] = sigma
     if config.name == "aninfonce":
