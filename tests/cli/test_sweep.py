@@ -40,11 +40,18 @@ def done(config, records):
         (("grid", "--scale", "big"), "scale must be one of paper, quick, standard, got 'big'"),
         (("grid", "--executor", "cloud"), "executor must be one of local, slurm, got 'cloud'"),
         (("grid", "--workers", "0"), "workers must be at least 1, got 0"),
+        (("grid", "--time", "0"), "time must be at least 1, got 0"),
+        (("grid", "--memory", "nan"), "memory must be a positive number of gigabytes, got nan"),
+        (("grid", "--slurm", "qos"), "--slurm takes key=value, got 'qos'"),
         (("none.py",), "none.py does not exist"),
     ],
-    ids=["nothing", "study", "near", "scale", "executor", "workers", "file"],
+    ids=["nothing", "study", "near", "scale", "executor", "workers", "time", "memory", "slurm", "file"],
 )
-def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, told):
+def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, arguments, told):
+    from isojepa.sweep import local
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local.Pool, "_new", lambda self: pytest.fail("a worker was started"))
     code, _, err = run(capsys, *arguments)
     assert code == 2
     assert told in err
@@ -135,6 +142,33 @@ def test_a_failed_run_is_tried_again_and_told_with_its_log(capsys, tmp_path):
     last = " ".join(out.split())
     assert "0 runs done, 1 done before, 1 failed." in last
     assert re.search(r"failed tiny run=bad: mixing must be .*Log: .*/records/.sweep/[0-9a-f]+\.log", last)
+
+
+def test_no_more_workers_are_asked_for_than_there_are_runs(capsys, tmp_path, monkeypatch):
+    from isojepa.sweep import local
+
+    pools = []
+    monkeypatch.setattr(local.Pool, "close", lambda self: pools.append(self.count))
+    study = write_study(tmp_path / "study.py", {"0": tiny(0), "1": tiny(1)})
+    for seed in range(2):
+        done(tiny(seed), tmp_path / "records")
+    assert run(capsys, study, "--records", tmp_path / "records", "--workers", "1000")[0] == 0
+    assert set(pools) == {2}
+
+
+def test_a_stopped_sweep_tells_programs_what_goes_on(capsys, tmp_path, monkeypatch):
+    from isojepa.sweep import local
+
+    def stop(self, seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local.Local, "poll", stop)
+    monkeypatch.setattr(local.Local, "advice", lambda self: "3 jobs go on")
+    study = write_study(tmp_path / "study.py", {"0": tiny(0)})
+    code, out, _ = run(capsys, study, "--records", tmp_path / "records", "--json")
+    assert code == 130
+    told = json.loads(out)
+    assert (told["stopped"], told["advice"]) == (True, "3 jobs go on")
 
 
 def test_the_document_names_every_flag():

@@ -4,9 +4,10 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from isojepa.config import Config, WorldConfig
+from isojepa.config import Config, ObjectiveConfig, WorldConfig, config_from
 from isojepa.files import plain
 from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES, find_study
@@ -48,10 +49,11 @@ def test_what_is_not_a_number_is_one_again_after_json():
     row = row_of(
         Config(), r2=math.nan, bound=math.inf, bound_interval=[-math.inf, 2.0], unscored="not finite"
     )
-    row = replace(row, loss=math.nan)
+    row = replace(row, loss=math.nan, labels={"alpha": math.inf, "seed": 0})
     back = Row.from_dict(json.loads(json.dumps(plain(row.to_dict()), allow_nan=False)))
     assert math.isnan(back.scores["r2"])
     assert math.isnan(back.loss)
+    assert back.labels == row.labels
     assert back.scores["bound"] == math.inf
     assert back.scores["bound_interval"] == [-math.inf, 2.0]
     assert back.scores["unscored"] == "not finite"
@@ -63,6 +65,9 @@ def test_what_is_not_a_number_is_one_again_after_json():
         ({"color": "red"}, "not a row of a study: .*color"),
         ({"config": {"world": {"rhoo": 1}}}, "rhoo"),
         ({"config": {"training": {"steps": "many"}}}, "training.steps must be int, got 'many'"),
+        ({"scores": [0.5]}, r"scores is \[0.5\]"),
+        ({"seconds": "long"}, "seconds is 'long'"),
+        ({"labels": None}, "labels is None"),
     ],
 )
 def test_a_wrong_row_is_told(change, message):
@@ -123,11 +128,61 @@ def test_a_run_that_diverged_at_once_is_a_row(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json", "scores.json"])
-def test_a_torn_file_is_named(tmp_path, name):
-    leave_records([cell(2, 0)], tmp_path)
+def test_a_torn_record_counts_as_missing_and_stops_no_report(tmp_path, name):
+    leave_records([cell(2, 0), cell(2, 1)], tmp_path)
     (record_path(cell(2, 0).config, tmp_path) / name).write_text('{"r2": 0.')
-    with pytest.raises(ValueError, match=f"{name} is not a whole JSON file"):
-        collect([cell(2, 0)], tmp_path)
+    rows, missing = collect([cell(2, 0), cell(2, 1)], tmp_path)
+    assert missing == [cell(2, 0)]
+    assert [row.labels["seed"] for row in rows] == [1]
+
+
+def test_a_record_of_another_config_than_its_name_says_is_no_row(tmp_path):
+    leave_records([cell(4, 0)], tmp_path)
+    record_path(cell(4, 0).config, tmp_path).rename(record_path(cell(2, 0).config, tmp_path))
+    assert collect([cell(2, 0)], tmp_path) == ([], [cell(2, 0)])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(training=Recipe(clip=1)),
+        Config(world=WorldConfig(rho=[1, 0.5], lag=1)),
+        Config(objective=ObjectiveConfig(weight=np.float32(0.5)), seed=np.int64(3)),
+    ],
+    ids=["int for float", "list of ints", "numpy"],
+)
+def test_a_planned_config_has_the_name_that_a_worker_finds(config):
+    """Workers get it through JSON, where settings take their own types."""
+    (planned,) = replace(STUDY, cells=lambda scale: [Cell(config, {})]).plan("quick")
+    there = config_from(json.loads(json.dumps(planned.config.to_dict())))
+    assert record_path(there) == record_path(planned.config)
+    assert there == planned.config
+
+
+def test_an_exact_config_stays_itself():
+    for config in CONFIGS.values():
+        (planned,) = replace(STUDY, cells=lambda scale, c=config: [Cell(c, {})]).plan("quick")
+        assert planned.config is config
+
+
+def broken(scale):
+    raise KeyError(scale)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (broken, r"KeyError: 'quick' \(test_study.py, line \d+\)"),
+        (lambda scale: None, "TypeError: 'NoneType' object is not iterable"),
+        (lambda scale: [Config()], "a cell must be a Cell of a Config and labels, got Config"),
+        (lambda scale: [Cell(Config(), ["a"])], "a cell must be a Cell"),
+    ],
+    ids=["raises", "none", "configs", "labels"],
+)
+def test_cells_that_cannot_be_listed_are_one_line_with_the_study_and_the_place(cells, told):
+    with pytest.raises(ValueError, match=f"study 'small' cannot list its cells: {told}") as error:
+        replace(STUDY, cells=cells).plan("quick")
+    assert "\n" not in str(error.value)
 
 
 def test_an_unknown_scale_lists_the_choices():

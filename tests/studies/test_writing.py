@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -104,6 +105,11 @@ def test_rows_stay_what_they_were_when_the_defaults_change(made, tmp_path):
         ("[1, 2]", "does not hold the rows of a study"),
         ('{"rows": []}', "does not hold the rows of a study"),
         ('{"rows": [', "is not a whole JSON file"),
+        (
+            '{"study": "small", "scale": "quick", "runs": "x", "missing": 0, "versions": 3, "defaults": {}, '
+            '"rows": []}',
+            "does not hold the rows of a study",
+        ),
         (None, "does not exist"),
     ],
 )
@@ -218,6 +224,45 @@ def test_endings_and_versions_are_counted_each_once(tmp_path):
     assert evidence.endings == {"done": 3, "collapsed": 1}
     assert len(evidence.versions) == 2
     assert evidence.versions[1] == Record(record_path(CELLS[1].config, tmp_path)).result["versions"]
+
+
+def broken(rows):
+    return rows[0].scores["nothing of that name"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"report": broken}, r"cannot report its rows: KeyError: 'nothing .*' \(test_writing.py, line \d+\)"),
+        ({"report": lambda rows: None}, "must return Findings, got None"),
+        ({"name": "../small"}, "name of a study must be letters"),
+    ],
+    ids=["raises", "nothing", "name"],
+)
+def test_a_study_that_cannot_report_is_one_line(made, tmp_path, change, told):
+    _, evidence, _ = made
+    with pytest.raises(ValueError, match=told):
+        write_report(replace(STUDY, **change), evidence, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_odd_characters_stay_in_their_cell(made, tmp_path):
+    _, evidence, _ = made
+    odd = 'a\\|b <script>x</script>, "q"\nnext'
+    table = Table("odd", "Odd", (Column("label", "label"), Column("n", "n")), [{"label": odd, "n": 1}])
+    study = replace(STUDY, name="odd", report=lambda rows: Findings(["One."], [table]))
+    write_report(study, evidence, tmp_path)
+    (line,) = [line for line in (tmp_path / "odd.md").read_text().splitlines() if "script" in line]
+    assert line == '| a\\\\\\|b \\<script>x\\</script>, "q" next | 1 |'
+    shown = MarkdownIt("commonmark").enable("table").render(f"| l | n |\n|---|---|\n{line}\n")
+    assert "<td>a\\|b &lt;script&gt;x&lt;/script&gt;, &quot;q&quot; next</td>" in shown
+    with open(tmp_path / "odd-odd.csv", newline="") as file:
+        assert next(csv.DictReader(file)) == {"label": odd, "n": "1"}
+    assert "<script>x" not in (tmp_path / "odd.html").read_text()
+
+
+def test_a_file_with_a_space_is_quoted_in_commands(tmp_path):
+    assert "isojepa sweep 'my study.py' --scale" in gather(STUDY, "standard", tmp_path, "my study.py").gap
 
 
 def test_no_rows_no_report(tmp_path):

@@ -14,6 +14,7 @@ import torch
 
 from isojepa.config import WorldConfig
 from isojepa.runs import record_path
+from isojepa.sweep.environment import environment
 from isojepa.sweep.estimate import estimate
 from isojepa.sweep.local import Local, cores
 from isojepa.sweep.screen import Lines
@@ -232,6 +233,37 @@ def test_a_folder_that_is_a_file_is_told(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told():
     with pytest.raises(OSError):  # noqa: PT011
         prepare_folder("/proc/records")
+
+
+def test_a_worker_finds_no_module_where_one_stands(tmp_path, monkeypatch):
+    """Unless the sweep itself does: a random.py of the user's own must not replace Python's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
+    assert environment()["PYTHONSAFEPATH"] == "1"
+    assert environment()["OMP_NUM_THREADS"] == "1"
+    (tmp_path / "random.py").write_text("raise ImportError('not this one')\n")
+    command = [sys.executable, "-m", "isojepa.sweep.worker", str(tmp_path)]
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, env=os.environ | path | environment()
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    assert "PYTHONSAFEPATH" not in environment()
+
+
+def test_a_held_run_keeps_the_log_of_its_holder(tmp_path):
+    from isojepa.sweep.worker import _answer
+
+    (task,) = tasks_in(tmp_path, {"0": tiny(0)})
+    log = tmp_path / NOTES / f"{task.name}.log"
+    log.parent.mkdir()
+    log.write_text("of the holder")
+    task.path.mkdir()
+    with open(task.path / ".lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert _answer({"run": task.config.to_dict()}, tmp_path)["state"] == "held"
+    assert log.read_text() == "of the holder"
 
 
 def test_the_end_of_the_input_is_the_end_of_an_idle_worker(tmp_path):

@@ -1,4 +1,5 @@
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES
 from isojepa.studies.findings import Findings
 from isojepa.studies.study import Cell, Study
-from isojepa.sweep.plan import find_studies, plan_studies, tasks_of
+from isojepa.sweep.plan import find_called, find_studies, plan_studies, tasks_of
 from tests.sweep.cells import study_of, tiny, write_study
 
 GRID = Study(
@@ -92,6 +93,35 @@ def test_the_file_is_named_when_it_holds_no_study(tmp_path):
         find_studies([str(path)])
     with pytest.raises(ValueError, match="does not exist"):
         find_studies([str(tmp_path / "none.py")])
+
+
+def test_a_file_that_is_named_twice_is_executed_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_study(tmp_path / "mine.py", {"a": tiny(0)})
+    path.write_text(path.read_text() + "open('executed', 'a').write('x')\n")
+    ((called, study),) = find_called(["mine.py", "./mine.py", str(path), "mine.py"])
+    assert (called, study.name) == ("mine.py", "tiny")
+    assert Path("executed").read_text() == "x"
+
+
+def test_a_file_may_hold_what_a_module_may(tmp_path):
+    """A dataclass with postponed annotations looks its own module up."""
+    path = write_study(tmp_path / "mine.py", {"a": tiny(0)})
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "@dataclass\nclass Setting:\n    value: ClassVar[int] = 1\n" + path.read_text()
+    )
+    (study,) = find_studies([str(path)])
+    assert study.name == "tiny"
+    find_studies([str(path.rename(tmp_path / "json.py"))])
+    assert sys.modules["json"] is json  # the name of a file replaces no library
+
+
+def test_a_title_is_one_line():
+    cells = [Cell(tiny(), {"a": "x\ny", "b": "  "})]
+    study = Study("s", "", "", "", lambda scale: cells, lambda rows: Findings([]))
+    (task,) = tasks_of(plan_studies([study], "quick"), "records")
+    assert task.title == "a=x y b="
 
 
 def test_two_studies_of_one_name_are_told(tmp_path):

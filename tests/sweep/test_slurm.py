@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,11 @@ def fake(monkeypatch, tmp_path):
 
     class Fake:
         def __init__(self):
-            self.queue, self.submitted, self.number = {}, [], 0
+            self.queue, self.submitted, self.number, self.refusal = {}, [], 0, None
 
         def submit_array(self, chunks):
+            if self.refusal is not None:
+                raise self.refusal
             self.number += 1
             self.submitted.append([[config["seed"] for config in chunk.configs] for chunk in chunks])
             ids = [f"{self.number}_{n}" for n in range(len(chunks))]
@@ -76,7 +79,7 @@ def fake(monkeypatch, tmp_path):
 
 def made(folder, configs, **options):
     tasks = tasks_in(folder, configs)
-    (folder / NOTES).mkdir(exist_ok=True)
+    (folder / NOTES).mkdir(parents=True, exist_ok=True)
     return tasks, Slurm(tasks, folder, {task.name: 100.0 for task in tasks}, **options)
 
 
@@ -143,6 +146,92 @@ def test_a_second_sweep_watches_the_jobs_of_the_first(tmp_path, fake):
     second.poll(0.0)
     second.poll(0.0)
     assert fake.submitted[2:] == [[[0]]]
+
+
+def test_a_refused_second_submission_is_tried_again_while_jobs_are_queued(tmp_path, fake):
+    from submitit.core.utils import FailedJobError
+
+    _, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1)}, runs_per_job=1)
+    fake.queue.pop("1_0")
+    fake.refusal = FailedJobError("sbatch: error: QOSMaxSubmitJobPerUserLimit")
+    for _ in range(5):
+        assert runs.poll(0.0) == []
+    fake.refusal = None
+    runs.poll(0.0)
+    runs.poll(0.0)
+    assert fake.submitted[1:] == [[[0]]]
+    fake.queue.clear()
+    fake.refusal = FileNotFoundError("no sbatch")
+    assert runs.poll(0.0) == []
+    with pytest.raises(ValueError, match="sbatch refused the jobs: no sbatch"):
+        runs.poll(0.0)
+
+
+def test_a_run_that_two_jobs_have_is_neither_doubled_nor_lost(tmp_path, fake):
+    """As after two sweeps that were started in the same second, and a third one later."""
+    tasks = tasks_in(tmp_path, {"0": tiny(0)})
+    for number in (7, 8):
+        fake.queue[f"{number}_0"] = "RUNNING"
+        note = tmp_path / NOTES / "slurm" / f"jobs-{number}.json"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps({f"{number}_0": [tasks[0].name]}))
+    _, runs = made(tmp_path, {"0": tiny(0)})
+    fake.queue.pop("7_0")
+    for _ in range(4):
+        assert runs.poll(0.0) == []
+    assert fake.submitted == []  # job 8 still has it
+    ended = []
+    for _ in range(20):
+        fake.queue.clear()
+        ended += runs.poll(0.0)
+    assert fake.submitted == [[[0]]] * 3
+    assert [ending.state for _, ending in ended] == ["failed"]
+
+
+def test_a_fresh_note_of_another_sweep_is_kept(tmp_path, fake):
+    """Its jobs may have come after our look at the queue."""
+    folder = tmp_path / NOTES / "slurm"
+    folder.mkdir(parents=True)
+    for name, age in (("jobs-5.json", 0), ("jobs-6.json", 3600)):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    made(tmp_path, {"0": tiny(0)})
+    assert sorted(note.name for note in folder.glob("*.json")) == ["jobs-1.json", "jobs-5.json"]
+
+
+def test_no_array_is_longer_than_slurm_allows(tmp_path, fake, monkeypatch):
+    monkeypatch.setattr(slurm, "_ARRAY", 2)
+    configs = {str(n): tiny(n) for n in range(5)}
+    made(tmp_path / "a", configs, runs_per_job=1, at_once=5)
+    assert [len(array) for array in fake.submitted] == [2, 2, 1]
+    assert fake.parameters["array_parallelism"] == 1
+    tasks = tasks_in(tmp_path, configs)
+    chunks = split(tasks, {task.name: 9999.0 for task in tasks}, None)
+    assert sorted(map(len, chunks)) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("variables", "asked"),
+    [
+        ({"SLURM_JOB_ID": "7"}, "--jobs=7"),
+        ({"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}, "--jobs=7_2"),
+    ],
+    ids=["single", "array"],
+)
+def test_a_job_asks_for_itself_alone(monkeypatch, variables, asked):
+    """The id of an array's last job is that of the whole array: squeue would tell of all its jobs."""
+    from isojepa.sweep import job
+
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    def squeue(command, **_):
+        return subprocess.CompletedProcess(
+            command, 0, "RUNNING\n" if asked in command else "PENDING\nRUNNING\n"
+        )
+
+    monkeypatch.setattr(job.subprocess, "run", squeue)
+    assert job._is_running()
 
 
 def test_the_options_reach_sbatch(tmp_path, fake):

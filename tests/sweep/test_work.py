@@ -150,6 +150,31 @@ def test_a_torn_checkpoint_starts_the_run_again(tmp_path, whole, cheap_scores, d
         assert (path / name).read_bytes() == (source / name).read_bytes()
 
 
+def test_scores_without_their_result_are_made_again(whole, tmp_path):
+    """As when a person deletes result.json, which an error message advises."""
+    source, path = record_path(tiny(), whole), record_path(tiny(), tmp_path)
+    shutil.copytree(source, path)
+    (path / "result.json").unlink()
+    (path / "scores.json").write_text('{"r2": 0.1}')
+    assert attempt(tiny(), tmp_path).state == "done"
+    assert standing(path) == "done"
+    assert all((path / each).read_bytes() == (source / each).read_bytes() for each in RESULTS)
+
+
+def test_a_finished_record_of_another_config_is_not_taken_for_done(whole, tmp_path):
+    path = record_path(tiny(seed=1), tmp_path)
+    shutil.copytree(record_path(tiny(), whole), path)
+    assert standing(path) == "started"
+    assert "another config (seed: 0 there, 1 asked for)" in attempt(tiny(seed=1), tmp_path).error
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_when_its_run_is_tried(tmp_path):
+    path = record_path(tiny(), tmp_path)
+    (path / "config.json").mkdir(parents=True)
+    assert standing(path) == "started"
+    assert "Is a directory" in attempt(tiny(), tmp_path).error
+
+
 def test_a_torn_config_is_a_failure_that_says_what_to_do(tmp_path):
     path = record_path(tiny(), tmp_path)
     path.mkdir()

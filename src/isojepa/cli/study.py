@@ -45,9 +45,10 @@ class StudyReport:
 
     def run(self) -> int:
         from isojepa.studies.writing import write_report
+        from isojepa.sweep.plan import find_called
 
         told, empty = [], []
-        for name, study in _find(self.names):
+        for name, study in find_called(self.names):
             evidence = self._evidence(name, study)
             if not evidence.rows:
                 empty.append(evidence)
@@ -84,7 +85,7 @@ class StudyReport:
         return evidence
 
     def _nothing(self, empty: "Sequence[Evidence]") -> str:
-        names = " ".join(evidence.called or evidence.study for evidence in empty)
+        names = " ".join(evidence.typed for evidence in empty)
         if self.source is not None:
             return f"{self.source} holds no row of {names}"
         return (
@@ -103,9 +104,11 @@ class StudyList:
     def run(self) -> int:
         from isojepa.studies.catalogue import STUDIES
         from isojepa.studies.study import SCALES
+        from isojepa.sweep.plan import find_studies
 
         rows: list[dict[str, Any]] = [
-            {"name": name, "about": STUDIES[name], "runs": _runs(study)} for name, study in _find((_ALL,))
+            {"name": study.name, "about": STUDIES[study.name], "runs": _runs(study)}
+            for study in find_studies((_ALL,))
         ]
         if self.json:
             print_json(rows)
@@ -140,10 +143,11 @@ class StudyShow:
 
     def run(self) -> int:
         from isojepa.studies.telling import settings_of
+        from isojepa.sweep.plan import find_studies
 
         if self.name == _ALL:
             raise ValueError("isojepa study show takes one study; isojepa study list names them all")
-        ((_, study),) = _find((self.name,))
+        (study,) = find_studies((self.name,))
         cells = study.plan(self.scale)
         settings = settings_of([cell.config.to_dict() for cell in cells])
         labels: dict[str, list[Any]] = {}
@@ -156,7 +160,7 @@ class StudyShow:
             about = {"name": study.name, "title": study.title, "claim": study.claim, "source": study.source}
             print_json({**about, "runs": _runs(study), "labels": labels, "settings": settings})
             return 0
-        out.print(f"[bold]{escape(study.title)}[/]  [dim]{study.name}[/]\n")
+        out.print(f"[bold]{escape(study.title)}[/]  [dim]{escape(study.name)}[/]\n")
         out.print(escape(study.claim))
         out.print(f"\n[dim]Beside:[/] {escape(study.source)}")
         counts = ", ".join(f"{count} at {scale}" for scale, count in _runs(study).items())
@@ -191,22 +195,6 @@ class Study:
         return self.command.run()
 
 
-def _find(names: Sequence[str]) -> "list[tuple[str, AnyStudy]]":
-    """The studies of names, each once, with what the command line calls them.
-
-    Raises:
-        ValueError: no name, an unknown one, or two studies of one name.
-    """
-    from isojepa.sweep.plan import find_studies
-
-    find_studies(names)  # what is wrong with the names is told before anything is done
-    found: dict[str, tuple[str, AnyStudy]] = {}
-    for name in names:
-        for study in find_studies((name,)):
-            found.setdefault(study.name, (name if name.endswith(".py") else study.name, study))
-    return list(found.values())
-
-
 def _runs(study: "AnyStudy") -> dict[str, int]:
     from isojepa.studies.study import SCALES, unique
 
@@ -214,7 +202,7 @@ def _runs(study: "AnyStudy") -> dict[str, int]:
 
 
 def _tell(study: "AnyStudy", evidence: "Evidence", files: Sequence[Path], summary: Sequence[str]) -> None:
-    out.print(f"[bold]{escape(study.title)}[/]  [dim]{study.name}, scale {evidence.scale}[/]")
+    out.print(f"[bold]{escape(study.title)}[/]  [dim]{escape(study.name)}, scale {evidence.scale}[/]")
     for paragraph in summary[:1]:
         out.print(escape(paragraph))
     if evidence.gap:

@@ -3,7 +3,7 @@
 import importlib.util
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,7 @@ class Sweep:
         from isojepa.sweep.local import Pool, cores
         from isojepa.sweep.plan import find_studies, plan_studies, tasks_of
         from isojepa.sweep.sweep import prepare_folder
+        from isojepa.sweep.tally import Tally
 
         choose("executor", self.executor, _EXECUTORS)
         for name in ("workers", "runs_per_job", "time"):
@@ -83,7 +84,7 @@ class Sweep:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not 0 < self.memory < math.inf:
             raise ValueError(f"memory must be a positive number of gigabytes, got {self.memory}")
-        extra = dict(_pair(text) for text in self.slurm)
+        extra = dict(map(_pair, self.slurm))  # what is wrong with it is told before anything is done
         if self.executor == "slurm" and not self.estimate:
             _need_slurm()
         plans = plan_studies(find_studies(self.studies), self.scale, self.only)
@@ -106,7 +107,9 @@ class Sweep:
             self._print_table(prices, plans, at_once)
             if self.estimate:
                 return 0
-            return self._make(tasks, prices, folder, pool, at_once)
+            todo = prices.longest_first(tasks)
+            executor = self._executor(todo, prices, folder, pool, at_once, extra)
+            return self._make(todo, executor, Tally(tasks, prices, folder, at_once))
         finally:
             pool.close()
 
@@ -115,16 +118,10 @@ class Sweep:
         """Where progress goes: standard output is kept for the JSON that was asked for."""
         return Console(stderr=True, highlight=False) if self.json else out
 
-    def _make(
-        self, tasks: "Sequence[Task]", prices: "Estimate", folder: Path, pool: "Pool", at_once: int
-    ) -> int:
+    def _make(self, todo: "Sequence[Task]", executor: "Executor", tally: "Tally") -> int:
         from isojepa.sweep.screen import choose_screen
         from isojepa.sweep.sweep import run_sweep
-        from isojepa.sweep.tally import Tally
 
-        todo = prices.longest_first(tasks)
-        tally = Tally(tasks, prices, folder, at_once)
-        executor = self._executor(todo, prices, folder, pool, at_once)
         outcome = run_sweep(todo, executor, tally, choose_screen(self._console))
         self._tell(outcome, tally, executor)
         if outcome.stopped:
@@ -132,7 +129,13 @@ class Sweep:
         return 1 if outcome.failures else 0
 
     def _executor(
-        self, todo: "Sequence[Task]", prices: "Estimate", folder: Path, pool: "Pool", at_once: int
+        self,
+        todo: "Sequence[Task]",
+        prices: "Estimate",
+        folder: Path,
+        pool: "Pool",
+        at_once: int,
+        extra: Mapping[str, str],
     ) -> "Executor":
         from isojepa.sweep.local import Local
 
@@ -147,7 +150,7 @@ class Sweep:
             "memory": self.memory,
             "at_once": at_once,
             "runs_per_job": self.runs_per_job,
-            "extra": dict(_pair(text) for text in self.slurm),
+            "extra": extra,
         }
         return Slurm(todo, folder, prices.seconds, **options)
 
@@ -159,7 +162,7 @@ class Sweep:
             table.add_column(title, justify="left" if title == "study" else "right")
         for row in prices.table(plans, at_once):
             times = [clock(float(row[key])) for key in ("cpu_seconds", "wall_seconds")]
-            table.add_row(str(row["study"]), str(row["runs"]), str(row["done"]), *times)
+            table.add_row(escape(str(row["study"])), str(row["runs"]), str(row["done"]), *times)
         self._console.print(table)
         if prices.counted:
             self._console.print(
@@ -179,7 +182,8 @@ class Sweep:
             for name, error in outcome.failures.items()
         ]
         if self.json:
-            print_json({**vars(outcome), "failures": failed})
+            advice = executor.advice() if outcome.stopped else ""
+            print_json({**vars(outcome), "failures": failed, "advice": advice})
             return
         new = outcome.done - outcome.before
         left = outcome.total - outcome.done - len(failed)

@@ -6,6 +6,7 @@ when the defaults change. Numbers have nine digits, in a report made from record
 """
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from isojepa.studies.study import RECORDS, Row, Study, collect, unique
 from isojepa.training.records import Record
 
 _DIGITS = 9
-_HEADER = ("study", "scale", "runs", "missing", "versions", "defaults")
+_HEADER = {"study": str, "scale": str, "runs": int, "missing": int, "versions": list, "defaults": dict}
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,14 @@ class Evidence:
     called: str = ""
 
     @property
+    def typed(self) -> str:
+        """What a person types for the study."""
+        return shlex.quote(self.called or self.study)
+
+    @property
     def sweep(self) -> str:
         """The command that makes the runs."""
-        return f"isojepa sweep {self.called or self.study} --scale {self.scale}"
+        return f"isojepa sweep {self.typed} --scale {self.scale}"
 
     @property
     def gap(self) -> str:
@@ -116,7 +122,8 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
         ValueError: the file is missing, damaged, or something else.
     """
     data = read_json(path)
-    if not isinstance(data, dict) or not {*_HEADER, "rows"} <= set(data):
+    kinds = {**_HEADER, "rows": list}
+    if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
         raise ValueError(f"{path} does not hold the rows of a study, as isojepa study report writes them")
     try:
         rows = [

@@ -1,5 +1,7 @@
 """The report of a study in Markdown."""
 
+import re
+
 from isojepa.report.study_page import LEGEND, MARKS
 from isojepa.studies.evidence import Evidence
 from isojepa.studies.findings import Findings, Table
@@ -56,7 +58,12 @@ def _parts(study: str, table: Table) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    return _line(MARKS.get(text, text)).replace("|", "\\|")
+    """A text in one line that is neither HTML nor the end of its cell."""
+    return re.sub(r"\\*\||<(?=[A-Za-z/!?])", _escaped, _line(MARKS.get(text, text)))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{character}" for character in found[0])
 
 
 def _line(text: str) -> str:

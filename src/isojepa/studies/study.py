@@ -5,18 +5,17 @@ alone: studies that share a run share its record, whatever folder of records the
 """
 
 import traceback
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from isojepa.config import Config, config_from
+from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig, config_from
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.runs import record_path
 from isojepa.studies.findings import Findings
+from isojepa.training.recipe import Recipe
 from isojepa.training.records import Record, record_id
 
 Label = str | int | float
@@ -26,6 +25,12 @@ SCALES = {
     "paper": "all cells with the published steps and seeds beside ours",
 }
 RECORDS = Path("runs/studies")
+_SECTIONS = (Config, WorldConfig, EncoderConfig, ObjectiveConfig, Recipe)
+_FLOATS = {  # of each part of a config, the settings that are floats
+    part: {name for name, hint in get_type_hints(part).items() if float in (get_args(hint) or (hint,))}
+    for part in _SECTIONS
+}
+_KINDS = {"labels": dict, "scores": dict, "status": str, "steps": int, "seconds": int | float, "record": str}
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,13 @@ class Row:
             row = cls(**data)
         except TypeError as error:
             raise ValueError(f"not a row of a study: {error}") from error
+        for name, kind in _KINDS.items():
+            if not isinstance(value := getattr(row, name), kind):
+                raise ValueError(f"not a row of a study: {name} is {value!r}")
         return replace(
             row,
             config=config_from(row.config).to_dict(),
+            labels=_numbers(row.labels),
             scores=_numbers(row.scores),
             loss=_numbers(row.loss),
         )
@@ -164,8 +173,8 @@ def _checked(cell: Cell) -> Cell:
 
 def _is_exact(section: Any) -> bool:
     """Whether JSON gives back every setting with its type: no int for a float, no number of numpy."""
-    floats = _floats(type(section))
-    return all(
+    floats = _FLOATS.get(type(section))
+    return floats is not None and all(
         isinstance(value, str | bool | None)
         or is_dataclass(value)
         or type(value) is float
@@ -173,13 +182,6 @@ def _is_exact(section: Any) -> bool:
         or (type(value) is tuple and all(type(entry) is float for entry in value))
         for name, value in vars(section).items()
     )
-
-
-@cache
-def _floats(section: type) -> frozenset[str]:
-    """Names of the settings that are floats."""
-    hints = typing.get_type_hints(section).items()
-    return frozenset(name for name, hint in hints if float in (typing.get_args(hint) or (hint,)))
 
 
 def _row(cell: Cell, path: Path) -> Row | None:
@@ -219,4 +221,4 @@ def _numbers(value: Any) -> Any:
         return {key: _numbers(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [_numbers(entry) for entry in value]
-    return float(value) if value in ("nan", "inf", "-inf") else value
+    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else value

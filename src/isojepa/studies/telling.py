@@ -45,10 +45,10 @@ def settings_of(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def how_made(study: Study, evidence: Evidence) -> dict[str, str]:
     """How a report was made, in Markdown: what -> how."""
-    called = evidence.called or study.name
     endings = ", ".join(f"{count} {status}" for status, count in evidence.endings.items())
+    report = f"isojepa study report {evidence.typed} --scale {evidence.scale}"
     made = {
-        "Commands": f"`{evidence.sweep}`, then `isojepa study report {called} --scale {evidence.scale}`",
+        "Commands": f"`{evidence.sweep}`, then `{report}`",
         "Runs": f"{evidence.runs - evidence.missing} of {evidence.runs}: {endings}",
         "Training": f"{duration(evidence.seconds)} in all, without the scoring",
         "Made with": "; ".join(map(_versions, evidence.versions)),

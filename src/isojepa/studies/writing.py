@@ -21,7 +21,7 @@ from isojepa.studies.evidence import Evidence, rounded, write_evidence
 from isojepa.studies.findings import Column, Findings, Picture, Table, Value
 from isojepa.studies.markdown import is_marked, markdown_page, picture_stem
 from isojepa.studies.results import write_figure
-from isojepa.studies.study import Study
+from isojepa.studies.study import Study, blame
 from isojepa.studies.telling import how_made, settings_of, text_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -53,14 +53,17 @@ def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
         out: folder of the files.
 
     Raises:
-        ValueError: there are no rows, or names of tables or pictures clash or do not fit in a file's name.
+        ValueError: there are no rows, the study cannot tell what they say, or names of it, of its tables or
+            of its pictures clash or do not fit in a file's name.
     """
     if not evidence.rows:
         raise ValueError(
             f"a report needs at least one run of {study.name} at scale {evidence.scale}; "
             f"{evidence.sweep} makes them"
         )
-    findings = study.report(evidence.rows)
+    if not _NAME.fullmatch(study.name):
+        raise ValueError(f"the name of a study must be letters, digits, - and _, got {study.name!r}")
+    findings = _ask(study, evidence)
     _check_names(findings)
     files = [out / f"{study.name}.json"]
     write_evidence(files[0], evidence)
@@ -77,6 +80,16 @@ def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
     files.append(out / f"{study.name}.html")
     _write_page(files[-1], study, evidence, findings, pictures)
     return Written(findings, files)
+
+
+def _ask(study: Study, evidence: Evidence) -> Findings:
+    try:
+        findings = study.report(evidence.rows)
+    except Exception as error:  # whatever a study of the user's own raises
+        raise ValueError(f"study {study.name!r} cannot report its rows: {blame(error)}") from error
+    if not isinstance(findings, Findings):
+        raise ValueError(f"the report of study {study.name!r} must return Findings, got {findings!r}")
+    return findings
 
 
 def _check_names(findings: Findings) -> None:

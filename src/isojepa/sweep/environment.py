@@ -1,7 +1,7 @@
 """What the processes of a sweep find in their environment, on this machine and in a job.
 
 One thread for every library, since each process has one core. And where the sweep itself does not look for
-modules in the folder it stands in, its processes must not either: a file random.py there would replace Python's.
+modules in the folder it stands in, its processes must not either: a random.py there would replace Python's.
 """
 
 import os

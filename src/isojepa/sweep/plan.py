@@ -1,6 +1,7 @@
 """From studies to runs: which cells are asked for, and the one record that each of them has."""
 
 import importlib.util
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,9 @@ class Task:
 
     @property
     def title(self) -> str:
-        """The labels as a person would say them."""
-        return " ".join(f"{key}={value}" for key, value in self.labels.items()) or self.name
+        """The labels as a person would say them, in one line."""
+        told = " ".join(f"{key}={value}" for key, value in self.labels.items())
+        return " ".join(told.split()) or self.name
 
 
 @dataclass(frozen=True)
@@ -52,25 +54,34 @@ class Plan:
 
 
 def find_studies(names: Sequence[str]) -> list[Study]:
-    """The studies of names, of Python files that define STUDY, or of `all`.
+    """The studies of names, of Python files that define STUDY, or of `all`, each once.
 
     Raises:
-        ValueError: there is no such study, or the file defines none.
+        ValueError: there is no such study, the file defines none, or two studies have one name.
     """
+    return [study for _, study in find_called(names)]
+
+
+def find_called(names: Sequence[str]) -> list[tuple[str, Study]]:
+    """`find_studies`, with what the command line calls each: its name, or its file."""
     if not names:
         raise ValueError(f"name at least one study: {', '.join(STUDIES)}, all, or a file.py with a STUDY")
-    found: dict[str, Study] = {}
+    found: dict[str, tuple[str, Study]] = {}
+    files: set[Path] = set()
     for name in names:
         if name == "all":
-            studies = [find_study(each) for each in STUDIES]
-        elif name.endswith(".py"):
-            studies = [_from_file(Path(name))]
+            called = [(each, find_study(each)) for each in STUDIES]
         elif name in STUDIES:
-            studies = [find_study(name)]
-        else:
+            called = [(name, find_study(name))]
+        elif not name.endswith(".py"):
             raise ValueError(unknown("study", name, [*STUDIES, "all", "file.py"]))
-        for study in studies:
-            if found.setdefault(study.name, study).cells is not study.cells:
+        elif Path(name).resolve() in files:  # executed once
+            continue
+        else:
+            files.add(Path(name).resolve())
+            called = [(name, _from_file(Path(name)))]
+        for each, study in called:
+            if found.setdefault(study.name, (each, study))[1].cells is not study.cells:
                 raise ValueError(f"two studies are named {study.name!r}: rename one of them")
     return list(found.values())
 
@@ -112,13 +123,15 @@ def tasks_of(plans: Sequence[Plan], folder: str | Path) -> list[Task]:
 def _from_file(path: Path) -> Study:
     if not path.exists():
         raise ValueError(f"{path} does not exist")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"_study_of_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # as `import` does; dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever the user's file raises
+        del sys.modules[spec.name]
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     study = getattr(module, "STUDY", None)
     if not isinstance(study, Study):

@@ -91,7 +91,7 @@ def draw(tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> Re
         r2 = "" if at.r2 is None else f"{at.r2:.4f}"
         if at.step >= task.config.training.steps:
             step = "scoring"
-        body.add_row(task.study, escape(task.title), step, r2, clock(tally.running_for(task)))
+        body.add_row(escape(task.study), escape(task.title), step, r2, clock(tally.running_for(task)))
     if len(running) > _SHOWN:
         body.add_row("", f"and {len(running) - _SHOWN} more", "", "", "")
     return Group(Text.from_markup(counts), head, body)

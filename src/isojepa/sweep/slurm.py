@@ -143,6 +143,8 @@ class Slurm:
             made = self._submit_array(array, len(arrays))
             write_json(self._jobs_folder / f"jobs-{next(iter(made)).partition('_')[0]}.json", made)
             self._jobs |= {job: list(names) for job, names in made.items()}
+            submitted = {name for names in made.values() for name in names}
+            self._lost_runs = [task for task in self._lost_runs if task.name not in submitted]
 
     def _submit_array(self, chunks: Sequence[Sequence[Task]], arrays: int) -> dict[str, list[str]]:
         """Submit one of some arrays; returns the names of the runs of each job."""
@@ -226,8 +228,6 @@ class Slurm:
         except ValueError:
             if not any(job in self._states for job in self._jobs):
                 raise
-            return
-        self._lost_runs = []
 
 
 def queued() -> dict[str, str] | None:
@@ -241,7 +241,7 @@ def queued() -> dict[str, str] | None:
 
 
 def split(tasks: Sequence[Task], seconds: Mapping[str, float], runs_per_job: int | None) -> list[list[Task]]:
-    """The runs of each job: a fixed number, or as many as fill ten minutes, evenly; then one array has all."""
+    """The runs of each job: a fixed number, or as many as fill ten minutes, evenly, in one array."""
     if runs_per_job is not None:
         return [list(tasks[i : i + runs_per_job]) for i in range(0, len(tasks), runs_per_job)]
     total = sum(seconds[task.name] for task in tasks)

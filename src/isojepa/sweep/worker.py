@@ -28,15 +28,15 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints must not garble the answers
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    requests: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    requests: queue.Queue[str] = queue.Queue()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        threading.Thread(target=_listen, args=(requests,), daemon=True).start()
         import torch
 
         torch.set_num_threads(1)
         _tell(answers, {"ready": os.getpid()})
-        while (line := requests.get()) is not None:
-            _tell(answers, _answer(json.loads(line), folder))
+        while True:  # until the listener interrupts
+            _tell(answers, _answer(json.loads(requests.get()), folder))
 
 
 def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -84,11 +84,10 @@ def _logged(path: Path) -> Iterator[None]:
             path.unlink()
 
 
-def _listen(requests: "queue.Queue[str | None]") -> None:
+def _listen(requests: "queue.Queue[str]") -> None:
     for line in sys.stdin:
         requests.put(line)
-    requests.put(None)
-    os.kill(os.getpid(), signal.SIGTERM)  # a run that is under way saves and stops
+    os.kill(os.getpid(), signal.SIGTERM)  # a run that is under way saves and stops, an idle worker ends
     time.sleep(_GRACE)
     os._exit(1)
 
