@@ -17,7 +17,7 @@ class Recipe:
     batch_start: int | None = 256
     """Pairs at the first step, from which the batch grows geometrically; none for a constant one."""
     pairs: int | None = None
-    """Size of a fixed training set that every batch is drawn from; none for fresh pairs at every step."""
+    """Size of a fixed training set that batches are drawn from, all of it at most; none for fresh pairs."""
     learning_rate: float = 2e-2
     """Peak learning rate of AdamW."""
     schedule: str = "warmup-cosine"
