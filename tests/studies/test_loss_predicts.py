@@ -146,7 +146,7 @@ def test_total_loss_is_that_of_the_objective() -> None:
     assert default is not None
     assert default["total"] == pytest.approx(2e-3 * 3 + 0.998 * 0.5)
     assert white is not None
-    assert white["total"] == pytest.approx(0.5 * 0.2 + 0.5 * 0.5)
+    assert white["total"] == pytest.approx(0.35 * 0.2 + 0.65 * 0.5)
     assert other is not None
     assert other["total"] is None
 
