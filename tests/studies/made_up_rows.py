@@ -18,6 +18,7 @@ def made_up_row(cell: Cell, status: str = "done", **scores: Any) -> Row:
         seconds=2.0,
         loss=0.1,
         record=record_path(cell.config).name,
+        cpu_seconds=1.5,
     )
 
 

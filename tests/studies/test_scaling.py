@@ -16,7 +16,17 @@ def row(cell: Cell, r2: float | None, loss: float | None = 0.1, seconds: float =
     scores = {"unscored": "diverged"} if r2 is None else {"r2": r2, "r2_x_to_z": 0.75, "holds": True}
     config = cell.config.to_dict()
     steps = cell.config.training.steps
-    return Row(dict(cell.labels), config, scores, "done", steps, seconds, loss, record_path(cell.config).name)
+    return Row(
+        labels=dict(cell.labels),
+        config=config,
+        scores=scores,
+        status="done",
+        steps=steps,
+        seconds=9.0,
+        loss=loss,
+        record=record_path(cell.config).name,
+        cpu_seconds=seconds,
+    )
 
 
 def of(cells: list[Cell], **labels: object) -> list[Cell]:

@@ -162,7 +162,12 @@ def rounded(value: Any) -> Any:
 
 
 def _measured(row: Row) -> dict[str, Any]:
-    return {"scores": row.scores, "seconds": row.seconds, "loss": row.loss}
+    return {
+        "scores": row.scores,
+        "seconds": row.seconds,
+        "loss": row.loss,
+        "cpu_seconds": row.cpu_seconds,
+    }
 
 
 def _json(value: Any) -> str:

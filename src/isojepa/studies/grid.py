@@ -37,7 +37,7 @@ PAPER_SEEDS = 3
 SPOTS = ((1e-3, 0.95), (5e-1, 0.95))  # where the published settings are run too: the best, the collapsed
 
 # At small weights the embedding first shrinks, and must find what the views share before nothing is left of
-# it: narrower or deeper encoders, and learning rates of half or twice this, often do not.
+# it: a narrower or deeper encoder, or half the learning rate, often does not.
 _ENCODER = EncoderConfig(width=128, layers=4)
 _RECIPE = Recipe(
     steps=3000, batch=BATCH, batch_start=None, learning_rate=6e-3, eval_every=1000, eval_samples=2000

@@ -286,7 +286,7 @@ def _notes(rows: Sequence[Row], published: Sequence[Mapping[str, Any]]) -> list[
         "0.09, 0.81, 0.90 and 0.98 on our axis. Batch (256), weights and the definition of the loss are the "
         "same; encoder (128 × 4), learning rate (6e-3, β₂ 0.95, warm-up and cosine), steps and slices (16, a "
         "mean as well) are ours. At a weight of 1e-3 the outcome hangs on them: the embedding first shrinks, "
-        "and with encoders of width 64, or learning rates of half or twice ours, some seeds lost it there.",
+        "and with a narrower or deeper encoder, or half the learning rate, some seeds lost it there.",
         "R² is held out, on pairs of the world. The published score is in-sample on a grid over [−3, 3]², "
         "which weighs the corners as much as the centre; it is given beside ours.",
     ]

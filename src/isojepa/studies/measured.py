@@ -42,6 +42,12 @@ def grouped(rows: Sequence[Row], *labels: str) -> dict[tuple[Label, ...], list[R
     return groups
 
 
+def cpu_seconds(rows: Sequence[Row]) -> float | None:
+    """Mean processor time of training; None where some run's was not kept."""
+    spent = [row.cpu_seconds for row in rows if row.cpu_seconds is not None]
+    return fmean(spent) if spent and len(spent) == len(rows) else None
+
+
 def unscored(rows: Iterable[Row]) -> list[Row]:
     """Rows of which no recovery could be measured, such as diverged runs."""
     return [row for row in rows if measured(row, "r2") is None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from isojepa.objectives import matched_sigma
 from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, Value, compare
-from isojepa.studies.measured import grouped, mean, measured, told, unscored, values
+from isojepa.studies.measured import cpu_seconds, grouped, mean, measured, told, unscored, values
 from isojepa.studies.published import Published, published_scaling
 from isojepa.studies.scaling import CONTROL, FREE, LAYERS, RHO
 from isojepa.studies.scaling_figure import recovery_figure
@@ -108,7 +108,7 @@ def _details(cells: Mapping[tuple[Any, ...], Sequence[Row]]) -> Table:
                 "whitening": mean(own, "whitening"),
                 "holds": _holds(own),
                 "pairs": fmean(pairs_of(row) for row in own) / 1e6,
-                "seconds": fmean(row.seconds for row in own),
+                "seconds": cpu_seconds(own),
             }
         )
     columns = (
@@ -125,13 +125,13 @@ def _details(cells: Mapping[tuple[Any, ...], Sequence[Row]]) -> Table:
         Column("whitening", "whitening", ".2e"),
         Column("holds", "bound holds"),
         Column("pairs", "million pairs", ".2f"),
-        Column("seconds", "seconds", ".0f"),
+        Column("seconds", "CPU seconds", ".0f"),
     )
     note = (
         "On fresh pairs: alignment is the mean squared distance to the centre of the views, "
         f"{(1 - RHO**2) / 2:.4f} for the latents themselves; SIGReg in batches of 256; whitening of 10,240 "
-        "pairs, whose own noise is about the number of latents over the number of pairs. Seconds are of "
-        "one thread on a machine that did other things too."
+        "pairs, whose own noise is about the number of latents over the number of pairs. CPU "
+        "seconds are the processor's own, of one thread."
     )
     return Table("details", "Every number", columns, lines, note)
 
@@ -140,8 +140,9 @@ def _cost(rows: Sequence[Row]) -> Table:
     """Measured time per pair against the encoder's operations, both relative to 64 latents."""
     own = [row for row in rows if row.labels["method"] == "SIGReg" and row.labels["settings"] == OURS]
     spent = {
-        int(dim): 1e6 * sum(row.seconds for row in group) / sum(pairs_of(row) for row in group)
+        int(dim): 1e6 * seconds / fmean(pairs_of(row) for row in group)
         for (dim,), group in sorted(grouped(own, "dim").items())
+        if (seconds := cpu_seconds(group)) is not None
     }
     lines: list[dict[str, Value]] = []
     for dim, time in spent.items():

@@ -56,6 +56,7 @@ class Row:
         scores: see `isojepa.studies.scores`.
         status: "done", "collapsed" or "diverged".
         steps, seconds: how long it trained.
+        cpu_seconds: processor time of it; None in records from before it was kept.
         loss: the last window's mean loss in training; None if the run diverged before the first.
         record: name of the record's folder.
     """
@@ -68,6 +69,7 @@ class Row:
     seconds: float
     loss: float | None
     record: str
+    cpu_seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; settings that are open in every config, unless asked for, are left out."""
@@ -199,6 +201,7 @@ def _row(cell: Cell, path: Path) -> Row | None:
             seconds=float(result["seconds"]),
             loss=_numbers((result.get("metrics") or {}).get("loss")),
             record=path.name,
+            cpu_seconds=None if (spent := result.get("cpu_seconds")) is None else float(spent),
         )
     except ValueError:
         return None

@@ -194,7 +194,7 @@ def _recorded(task: Task, folder: Path) -> Cost | None:
         result = Record(task.path).result
         if result is None or int(result["steps"]) < 20:
             return None
-        step = float(result["seconds"]) / int(result["steps"])
+        step = float(result.get("cpu_seconds", result["seconds"])) / int(result["steps"])
     except (ValueError, KeyError, TypeError):
         return None
     try:

@@ -22,12 +22,14 @@ class Progress:
     Attributes:
         step: steps done.
         seconds: training time so far.
+        cpu_seconds: processor time of it, which does not count what other processes took.
         metrics_size: bytes of metrics.jsonl that belong to these steps.
         window: running sums of the loss terms since the last evaluation.
     """
 
     step: int
     seconds: float
+    cpu_seconds: float
     metrics_size: int
     window: Tensor
 
@@ -41,6 +43,7 @@ def save(path: Path, model: nn.Module, optimizer: Optimizer, progress: Progress)
     notes = {
         "step": str(progress.step),
         "seconds": repr(progress.seconds),
+        "cpu_seconds": repr(progress.cpu_seconds),
         "metrics_size": str(progress.metrics_size),
     }
     save_tensors(path, tensors, notes)
@@ -69,6 +72,7 @@ def load(path: Path, model: nn.Module, optimizer: Optimizer) -> Progress:
         return Progress(
             step=int(notes["step"]),
             seconds=float(notes["seconds"]),
+            cpu_seconds=float(notes.get("cpu_seconds", notes["seconds"])),
             metrics_size=int(notes["metrics_size"]),
             window=tensors["window"],
         )

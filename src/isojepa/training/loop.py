@@ -220,7 +220,7 @@ class _Training:
 
     def run(self, progress: bool | None) -> Run:
         state, recipe = self.state, self.recipe
-        started = time.monotonic() - state.seconds
+        started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.cpu_seconds
         saved = time.monotonic()
         self.encoder.train()
         reason = ""
@@ -232,7 +232,7 @@ class _Training:
                         reason = self._evaluate(bar)
                     bar.move(state.step)
                     now = time.monotonic()
-                    state.seconds = now - started
+                    state.seconds, state.cpu_seconds = now - started, time.process_time() - cpu_started
                     if not reason and (interrupts.pending or now - saved >= recipe.checkpoint_seconds):
                         self._save()
                         saved = now
@@ -303,7 +303,7 @@ class _Training:
 
     def _restore(self) -> Progress:
         """The state to go on from: the checkpoint's, or that of a new run."""
-        fresh = Progress(0, 0.0, 0, torch.zeros(()))
+        fresh = Progress(0, 0.0, 0.0, 0, torch.zeros(()))
         if self.record is None:
             return fresh
         if self._checkpoint.exists():
@@ -341,6 +341,7 @@ class _Training:
                     "steps": self.state.step,
                     "metrics": last,
                     "seconds": self.state.seconds,
+                    "cpu_seconds": self.state.cpu_seconds,
                 }
             )
             shutil.rmtree(self._checkpoint.parent, ignore_errors=True)
