@@ -32,16 +32,15 @@ LAYERS = 4
 PUBLISHED_DIMS = 256  # up to which the published settings are run at standard scale, in one world
 ATTEMPTS = 3  # encoders per world up to 32 latents, as published
 
+SUBSPACE = 4  # dimension of the slices of InfoNCE: their information is below the logarithm of the batch
 METHODS = {
     "SIGReg": ObjectiveConfig(name="lejepa", weight=1e-4, slices=64),
     "whitening": ObjectiveConfig(name="whitening", weight=1e-3),
     "VICReg": ObjectiveConfig(name="vicreg", weight=1e-2),
     "InfoNCE, published width": ObjectiveConfig(name="infonce", sigma=PUBLISHED_SIGMA),
     "InfoNCE, matched width": ObjectiveConfig(name="infonce", sigma="matched"),
-    "InfoNCE, sliced": ObjectiveConfig(name="sliced-infonce", sigma="matched", k=4, slices=8),
+    "InfoNCE, sliced": ObjectiveConfig(name="sliced-infonce", sigma="matched", k=SUBSPACE),
 }
-# At the last step; similarities grow with the square of it.
-BATCHES = {"InfoNCE, published width": 512, "InfoNCE, matched width": 512, "InfoNCE, sliced": 256}
 CONTROL = "alignment alone"
 CONTROL_DIMS = (2, 8, 64, 256)
 FREE = "free encoder"
@@ -96,12 +95,18 @@ def _worlds(dim: int) -> int:
 def _ours(method: str, dim: int, world: int) -> Cell:
     recipe = Recipe(
         steps=2500,
-        batch=BATCHES.get(method, 2048),
-        learning_rate=learning_rate(dim) * (2 if method == "InfoNCE, sliced" else 1),
+        learning_rate=learning_rate(dim),
         eval_every=2500,
         eval_samples=max(2000, 4 * dim),
     )
-    return _cell(method, OURS, METHODS[method], recipe, dim, world, 0)
+    objective = METHODS[method]
+    if objective.name == "infonce":
+        recipe = replace(recipe, batch=512)  # similarities grow with the square of it
+    if objective.name == "sliced-infonce":
+        # subspaces that fill the space, or most directions are not seen in a step
+        objective = replace(objective, slices=max(8, dim // SUBSPACE))
+        recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * learning_rate(dim))
+    return _cell(method, OURS, objective, recipe, dim, world, 0)
 
 
 def _control(dim: int, world: int) -> Cell:
