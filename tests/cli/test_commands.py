@@ -169,7 +169,10 @@ def test_a_config_tells_all_its_problems_at_once(capsys, tmp_path):
         (["--world.mixing", "additive-coupling", "--world.dim", "3"], "dim must be even"),
         (["--objective.name", "vicreg", "--objective.slices", "3"], "'vicreg' takes no option 'slices'"),
         (["--objective.name", "infonce", "--objective.sigma", "wide"], "sigma must be a number, 'matched'"),
-        (["--encoder.name", "mpl"], "encoder must be one of coupling, free-coupling, mlp, got 'mpl'; did you mean 'mlp'?"),
+        (
+            ["--encoder.name", "mpl"],
+            "encoder must be one of coupling, free-coupling, mlp, got 'mpl'; did you mean 'mlp'?",
+        ),
         (["--training.batch", "1"], "batch must be an integer of at least 2, got 1"),
         (["--config", "/nowhere.yaml"], "/nowhere.yaml does not exist"),
         (["--config", "settings.toml"], "config must be a .yaml, .yml or .json file"),
