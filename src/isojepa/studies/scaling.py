@@ -1,7 +1,7 @@
 """From 2 to 1,024 latents: does recovery hold as worlds grow?
 
 Claims: with SIGReg or whitening the latents are recovered in every dimension, at least as well as published
-and from a third of the pairs; InfoNCE fails where its kernel does not fit the world (few latents, published
+and from fewer pairs; InfoNCE fails where its kernel does not fit the world (few latents, published
 width) and where a batch cannot show the information of a pair (many latents), and scoring random subspaces
 repairs both.
 

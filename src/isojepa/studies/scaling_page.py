@@ -262,8 +262,9 @@ def _control(cells: Mapping[tuple[Any, ...], Sequence[Row]]) -> str:
         return ""
     text = (
         "These encoders preserve volume and cannot collapse, so this experiment, here as published, is no "
-        "test of the regularizer: alignment alone recovers the latents as well (1 − R² without and with "
-        "SIGReg at " + "; ".join(pairs) + ")."
+        "test of the regularizer. 1 − R² without and with it, alignment alone and with SIGReg, at "
+        + "; ".join(pairs)
+        + "."
     )
     free = [
         f"{name.removesuffix(FREE).rstrip(', ')} at {dim} latents {r2:.4f}"
@@ -319,7 +320,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     choice = (
         f"In {best} worlds several encoders were trained and the one of lowest training loss was taken."
         if best
-        else "One encoder was trained per world: starting near the identity, none needed a second try."
+        else "One encoder was trained per world."
     )
     pairs = {
         settings: fmean(pairs_of(row) for row in rows if row.labels["settings"] == settings)
