@@ -180,15 +180,3 @@ def test_the_document_names_every_flag():
     for field in fields(Sweep):
         if field.name != "studies":
             assert f"--{field.name.replace('_', '-')}" in text, field.name
-
-
-def test_the_study_of_the_document_can_be_swept(tmp_path):
-    from isojepa.sweep.plan import find_studies, plan_studies, tasks_of
-
-    text = DOCUMENT.read_text(encoding="utf-8")
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "STUDY =" in block]
-    path = tmp_path / "my_study.py"
-    path.write_text(code)
-    studies = find_studies([str(path)])
-    assert len(tasks_of(plan_studies(studies, "standard"), tmp_path)) > 1
-    assert studies[0].report([]).summary

@@ -39,7 +39,7 @@ class Watched(Lines):
     def ended(self, task, tally):
         self.order.append(task.title)
 
-    def refresh(self, tally, running, elsewhere):
+    def refresh(self, tally, running, elsewhere, remark):
         self.look()
 
 

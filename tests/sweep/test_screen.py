@@ -50,6 +50,16 @@ def test_the_screen_counts_and_tells_what_each_worker_does(tmp_path):
     assert "0/400" in row
 
 
+def test_lines_tell_once_why_nothing_runs(tmp_path):
+    tasks, tally = sweep_of(tmp_path)
+    console = Console(record=True, width=120, file=io.StringIO())
+    lines = Lines(console)
+    for running, remark in (([], ""), (tasks[:1], "a"), ([], "b"), ([], "b"), ([], ""), ([], "b"), ([], "c")):
+        lines.refresh(tally, running, [], remark)
+    assert console.export_text().split() == ["b", "c"]
+    assert "why it waits" in shown(draw(tally, [], [], "why it waits"))
+
+
 def test_a_trained_run_is_being_scored(tmp_path):
     tasks, tally = sweep_of(tmp_path, 1)
     Record.start(tasks[0].path, tasks[0].config.to_dict()).append({"step": 100, "r2": 0.9})
@@ -107,7 +117,7 @@ def test_the_dashboard_prints_failures_above_itself(tmp_path):
     with Dashboard(console) as board:
         tally.end(tasks[0], Ending("failed", "a reason"))
         board.ended(tasks[0], tally)
-        board.refresh(tally, [tasks[1]], [])
+        board.refresh(tally, [tasks[1]], [], "")
     assert "run=number 0: a reason" in console.file.getvalue()
 
 

@@ -124,6 +124,24 @@ def test_a_silent_slurm_loses_no_job(tmp_path, fake):
     assert len(fake.submitted) == 1
 
 
+def test_it_is_told_why_jobs_wait(tmp_path, fake):
+    tasks, runs = made(tmp_path, {str(n): tiny(n) for n in range(3)}, runs_per_job=1)
+    assert runs.remark == ""
+    fake.queue = {"1_0": "RUNNING", "1_1": "PENDING: QOSMaxCpuPerUserLimit", "1_2": "PENDING: Resources"}
+    runs.poll(0.0)
+    assert runs.remark == "2 Slurm jobs wait: QOSMaxCpuPerUserLimit, Resources"
+    mark_done(tasks[1])
+    runs.poll(0.0)
+    assert runs.remark == "1 Slurm job waits: Resources"
+
+
+def test_states_of_jobs_are_read_with_their_reasons(monkeypatch):
+    answer = "7_0|RUNNING|None\n7_1|PENDING|JobArrayTaskLimit\n8|PENDING|None\n"
+    done = subprocess.CompletedProcess([], 0, answer, "")
+    monkeypatch.setattr(slurm.subprocess, "run", lambda *_, **__: done)
+    assert queued() == {"7_0": "RUNNING", "7_1": "PENDING: JobArrayTaskLimit", "8": "PENDING"}
+
+
 def test_records_and_failure_notes_end_runs(tmp_path, fake):
     tasks, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1), "2": tiny(2)}, runs_per_job=3)
     mark_done(tasks[1])

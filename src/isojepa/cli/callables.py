@@ -1,7 +1,6 @@
 """Encoders of the user's own: file.py:name or package.module:name, from observations to embeddings."""
 
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 
 from isojepa.encoders.modes import embed
+from isojepa.importing import import_file
 
 _NAME = re.compile(r"(?P<module>.+\.py|[A-Za-z_]\w*(\.\w+)*):(?P<name>[A-Za-z_]\w*(\.\w+)*)")
 _ROWS = 65_536  # read from a file at once
@@ -99,24 +99,12 @@ def _told(error: BaseException) -> str:
 
 
 def _import(name: str) -> Any:
-    path = Path(name)
+    if name.endswith(".py"):
+        return import_file(Path(name))
+    sys.path.insert(0, "")  # modules beside the user, as `python -m` finds them
     try:
-        if path.suffix != ".py":
-            sys.path.insert(0, "")  # modules beside the user, as `python -m` finds them
-            try:
-                return importlib.import_module(name)
-            finally:
-                sys.path.remove("")
-        if not path.exists():
-            raise ValueError(f"{path} does not exist")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)
-        spec.loader.exec_module(module)
-        return module
-    except ValueError:
-        raise
+        return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # whatever the user's module raises
         raise ValueError(f"{name} cannot be imported: {_told(error)}") from error
+    finally:
+        sys.path.remove("")

@@ -11,7 +11,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from isojepa.files import plain
 
-out = Console(highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    """One that leaves a closed pipe to the command: rich would exit with an error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = _Console(highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -25,7 +25,7 @@ from isojepa.studies.study import Study, blame
 from isojepa.studies.telling import how_made, settings_of, text_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_LARGEST_SVG = 1_000_000  # bytes; a picture with more points than that is kept as PNG alone
+_LARGEST_SVG = 400_000  # bytes; a picture with more points than that is kept as PNG alone
 
 _LARGEST_INSIDE = 100_000  # characters of an SVG in the page; a sharp PNG takes about as many
 _SHARPER = 1.5  # pixels of the page's PNG for one of the file's

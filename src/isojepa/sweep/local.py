@@ -202,6 +202,7 @@ class Local:
     def __init__(self, tasks: Iterable[Task], folder: Path, workers: int, pool: Pool | None = None) -> None:
         self.waiting = collections.deque(tasks)
         self.elsewhere: list[Task] = []
+        self.remark = ""
         self._pool = pool or Pool(folder, max(1, workers))
         self._tries: collections.Counter[str] = collections.Counter()
         self._looked = 0.0

@@ -1,12 +1,11 @@
 """From studies to runs: which cells are asked for, and the one record that each of them has."""
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from isojepa.config import Config
+from isojepa.importing import import_file
 from isojepa.names import choose, unknown
 from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES, find_study
@@ -121,19 +120,7 @@ def tasks_of(plans: Sequence[Plan], folder: str | Path) -> list[Task]:
 
 
 def _from_file(path: Path) -> Study:
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
-    spec = importlib.util.spec_from_file_location(f"_study_of_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # as `import` does; dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the user's file raises
-        del sys.modules[spec.name]
-        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    study = getattr(module, "STUDY", None)
+    study = getattr(import_file(path), "STUDY", None)
     if not isinstance(study, Study):
         raise ValueError(f"{path} must define STUDY, an isojepa.studies.study.Study, got {study!r}")
     return study

@@ -25,7 +25,7 @@ class Screen(Protocol):
     def ended(self, task: Task, tally: Tally) -> None:
         """A run has ended; the tally knows how."""
 
-    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str) -> None:
         """Time has passed."""
 
 
@@ -34,6 +34,7 @@ class Lines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._remark = ""
 
     def __enter__(self) -> "Lines":
         return self
@@ -44,8 +45,10 @@ class Lines:
     def ended(self, task: Task, tally: Tally) -> None:
         self._console.print(escape(tally.line(task)), soft_wrap=True, highlight=False)
 
-    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
-        pass
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str) -> None:
+        if remark and not running and remark != self._remark:  # while anything runs, waiting is no news
+            self._remark = remark
+            self._console.print(escape(remark), soft_wrap=True, highlight=False)
 
 
 class Dashboard:
@@ -66,11 +69,13 @@ class Dashboard:
         if tally.failures.get(task.name):
             self._console.print(f"[red]{escape(tally.line(task))}[/]", soft_wrap=True, highlight=False)
 
-    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> None:
-        self._live.update(draw(tally, running, elsewhere))
+    def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str) -> None:
+        self._live.update(draw(tally, running, elsewhere, remark))
 
 
-def draw(tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> RenderableType:
+def draw(
+    tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str = ""
+) -> RenderableType:
     """The screen at one moment."""
     head = Table.grid(padding=(0, 2))
     counts = (
@@ -94,7 +99,8 @@ def draw(tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task]) -> Re
         body.add_row(escape(task.study), escape(task.title), step, r2, clock(tally.running_for(task)))
     if len(running) > _SHOWN:
         body.add_row("", f"and {len(running) - _SHOWN} more", "", "", "")
-    return Group(Text.from_markup(counts), head, body)
+    parts: list[RenderableType] = [Text.from_markup(counts), head, body]
+    return Group(*parts, Text(remark, style="dim")) if remark else Group(*parts)
 
 
 def choose_screen(console: Console) -> Screen:

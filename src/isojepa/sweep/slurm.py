@@ -114,6 +114,14 @@ class Slurm:
         whole = dict.fromkeys(job.partition("_")[0] for job in jobs)
         return f"{len(jobs)} Slurm jobs go on by themselves; end them with: scancel {' '.join(whole)}"
 
+    @property
+    def remark(self) -> str:
+        """Why jobs wait, in Slurm's words: some of its reasons never pass by themselves."""
+        states = [self._states.get(job, "") for job, names in self._jobs.items() if names]
+        reasons = [state.partition(": ")[2] for state in states if state.startswith("PENDING: ")]
+        told = ", ".join(sorted(set(reasons)))
+        return f"{len(reasons)} Slurm job{'s wait' if len(reasons) > 1 else ' waits'}: {told}" if told else ""
+
     def _adopt(self) -> None:
         """Watch the jobs of an earlier sweep that are still queued; forget those that are not."""
         alive = queued()
@@ -231,13 +239,17 @@ class Slurm:
 
 
 def queued() -> dict[str, str] | None:
-    """State of each of the user's jobs that waits or runs, by its id; None if Slurm did not answer."""
-    command = ["squeue", "--noheader", "--array", "--format=%i|%T", f"--user={os.getuid()}"]
+    """State of each of the user's jobs that waits or runs, by its id; None if Slurm did not answer.
+
+    A state is in Slurm's words: RUNNING, or PENDING with the reason, as in "PENDING: Resources".
+    """
+    command = ["squeue", "--noheader", "--array", "--format=%i|%T|%r", f"--user={os.getuid()}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return dict(line.split("|", 1) for line in answer.splitlines() if "|" in line)
+    jobs = [line.split("|", 2) for line in answer.splitlines() if line.count("|") >= 2]
+    return {job: state if why == "None" else f"{state}: {why}" for job, state, why in jobs}
 
 
 def split(tasks: Sequence[Task], seconds: Mapping[str, float], runs_per_job: int | None) -> list[list[Task]]:

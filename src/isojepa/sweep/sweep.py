@@ -25,6 +25,10 @@ class Executor(Protocol):
     def poll(self, seconds: float) -> list[tuple[Task, Ending]]:
         """Begin what can begin, wait a little, and return what ended."""
 
+    @property
+    def remark(self) -> str:
+        """What a person who watches should know besides; empty if nothing."""
+
     def close(self) -> None:
         """Stop watching; on this machine, stop working too."""
 
@@ -70,7 +74,7 @@ def run_sweep(tasks: Sequence[Task], executor: Executor, tally: Tally, screen: S
                     tally.end(task, ending)
                     screen.ended(task, tally)
                 tally.note_running(executor.running)
-                screen.refresh(tally, executor.running, executor.elsewhere)
+                screen.refresh(tally, executor.running, executor.elsewhere, executor.remark)
     except KeyboardInterrupt:
         stopped = True
     finally:
