@@ -18,31 +18,23 @@ from isojepa.worlds import (
     Empirical,
     GeneralizedNormal,
     Mixture,
-    Normal,
     OrnsteinUhlenbeck,
     Sinusoid,
-    StudentT,
     Uniform,
     World,
     bimodal,
 )
 from tests.reference.global_state import untouched
+from tests.worlds import stationary
+from tests.worlds.stationary import N
 
-N = 40_000
 LAWS = {
-    "normal": (Normal(), stats.norm().cdf),
-    "uniform": (Uniform(), stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)).cdf),
-    "laplace": (GeneralizedNormal(1.0), stats.laplace(scale=1 / math.sqrt(2)).cdf),
+    **stationary.LAWS,
     "gennorm-0.125": (
         GeneralizedNormal(0.125),
         lambda z: stats.gennorm(0.125).cdf(z * math.sqrt(math.gamma(24) / math.gamma(8))),
     ),
     "gennorm-32": (GeneralizedNormal(32.0), lambda z: stats.gennorm(32).cdf(z * stats.gennorm(32).std())),
-    "student": (StudentT(5.0), stats.t(5, scale=math.sqrt(0.6)).cdf),
-    "bimodal": (
-        bimodal(4.0),
-        lambda z: (stats.norm.cdf(z * 5**0.5 - 2) + stats.norm.cdf(z * 5**0.5 + 2)) / 2,
-    ),
 }
 _PROCESSES: dict[str, Copula] = {}
 
@@ -56,14 +48,7 @@ def process(name):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_the_law_is_stationary_however_many_steps(name):
-    source = generator(1, "copula", name)
-    z, z_next = process(name).sample(N, source)
-    late = z_next
-    for _ in range(12):
-        late = process(name).step(late, source)
-    for sample in (z, z_next, late):
-        assert stats.kstest(sample[:, 0].double().numpy(), LAWS[name][1]).pvalue > 1e-3
-        assert torch.isfinite(sample).all()
+    stationary.assert_stationary(process(name), LAWS[name][1], generator(1, "copula", name))
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -72,25 +57,13 @@ def test_ranks_have_the_gaussian_copula_and_pairs_are_reversible(name):
     # Spearman's correlation of a Gaussian copula, whatever the law
     spearman = stats.spearmanr(z, z_next).statistic
     assert spearman == pytest.approx(6 / math.pi * math.asin(0.4), abs=5 / math.sqrt(N))
-    a, b = (np.digitize(LAWS[name][1](part), np.linspace(0, 1, 9)[1:-1]) for part in (z, z_next))
-    counts = np.zeros((8, 8))
-    np.add.at(counts, (a, b), 1)
-    upper, lower = counts[np.triu_indices(8, 1)], counts.T[np.triu_indices(8, 1)]
-    seen = upper + lower > 20
-    # Bowker's test of symmetry
-    statistic = ((upper - lower)[seen] ** 2 / (upper + lower)[seen]).sum()
-    assert stats.chi2.sf(statistic, seen.sum()) > 1e-3
+    stationary.assert_reversible(z, z_next, LAWS[name][1])
 
 
 @pytest.mark.parametrize("name", ["uniform", "laplace", "gennorm-32", "bimodal"])
 def test_latents_have_mean_0_variance_1_and_the_stated_correlation(name):
-    z, z_next = (part[:, 0].double() for part in process(name).sample(N, generator(3, name)))
-    for sample in (z, z_next):
-        assert abs(sample.mean().item()) < 6 / math.sqrt(N)
-        assert abs((sample**2).mean().item() - 1) < 6 * (sample**2).std().item() / math.sqrt(N)
-    product = z * z_next
     stated = process(name).correlation
-    assert abs(product.mean().item() - stated) < 6 * product.std().item() / math.sqrt(N)
+    stationary.assert_standard(process(name), stated, generator(3, name))
     assert stated < 0.8  # at most that of what is hidden
 
 

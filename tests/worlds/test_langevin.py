@@ -16,7 +16,6 @@ from isojepa.worlds import (
     GeneralizedNormal,
     Langevin,
     Mixture,
-    Normal,
     OrnsteinUhlenbeck,
     Spiral,
     StudentT,
@@ -26,19 +25,13 @@ from isojepa.worlds import (
     eigensystem,
 )
 from tests.reference.global_state import untouched
+from tests.worlds import stationary
+from tests.worlds.stationary import N
 
-N = 40_000
 LAWS = {
-    "normal": (Normal(), stats.norm().cdf),
-    "uniform": (Uniform(), stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)).cdf),
-    "laplace": (GeneralizedNormal(1.0), stats.laplace(scale=1 / math.sqrt(2)).cdf),
+    **stationary.LAWS,
     "gennorm-8": (GeneralizedNormal(8.0), lambda z: stats.gennorm(8).cdf(z * stats.gennorm(8).std())),
-    "student": (StudentT(5.0), stats.t(5, scale=math.sqrt(0.6)).cdf),
     "student-2.2": (StudentT(2.2), stats.t(2.2, scale=math.sqrt(0.2 / 2.2)).cdf),
-    "bimodal": (
-        bimodal(4.0),
-        lambda z: (stats.norm.cdf(z * 5**0.5 - 2) + stats.norm.cdf(z * 5**0.5 + 2)) / 2,
-    ),
 }
 _PROCESSES: dict[str, Langevin] = {}
 
@@ -52,44 +45,19 @@ def process(name):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_the_law_is_stationary_however_many_steps(name):
-    source = generator(1, "langevin", name)
-    z, z_next = process(name).sample(N, source)
-    late = z_next
-    for _ in range(12):
-        late = process(name).step(late, source)
-    for sample in (z, z_next, late):
-        # 40,000 draws tell distribution functions apart by 0.01
-        assert stats.kstest(sample[:, 0].double().numpy(), LAWS[name][1]).pvalue > 1e-3
-        assert torch.isfinite(sample).all()
+    stationary.assert_stationary(process(name), LAWS[name][1], generator(1, "langevin", name))
 
 
 @pytest.mark.parametrize("name", ["normal", "uniform", "gennorm-8", "bimodal"])
 def test_latents_have_mean_0_variance_1_and_correlation_rho(name):
-    z, z_next = (part[:, 0].double() for part in process(name).sample(N, generator(2, name)))
-    for sample in (z, z_next):
-        square = sample**2
-        assert abs(sample.mean().item()) < 6 / math.sqrt(N)
-        assert abs(square.mean().item() - 1) < 6 * square.std().item() / math.sqrt(N)
-    product = z * z_next
-    assert abs(product.mean().item() - 0.8) < 6 * product.std().item() / math.sqrt(N)
+    stationary.assert_standard(process(name), 0.8, generator(2, name))
     assert process(name).correlation == pytest.approx(0.8, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_the_joint_law_is_symmetric(name):
     z, z_next = (part[:, 0].double().numpy() for part in process(name).sample(N, generator(3, name)))
-    a, b = (
-        np.digitize(LAWS[name][1](z), np.linspace(0, 1, 9)[1:-1]),
-        np.digitize(LAWS[name][1](z_next), np.linspace(0, 1, 9)[1:-1]),
-    )
-    counts = np.zeros((8, 8))
-    np.add.at(counts, (a, b), 1)
-    upper, lower = counts[np.triu_indices(8, 1)], counts.T[np.triu_indices(8, 1)]
-    total = upper + lower
-    seen = total > 20
-    # Bowker's test of symmetry
-    statistic = ((upper - lower)[seen] ** 2 / total[seen]).sum()
-    assert stats.chi2.sf(statistic, seen.sum()) > 1e-3
+    stationary.assert_reversible(z, z_next, LAWS[name][1])
     # and odd in time: E z^3 z' = E z z'^3 up to chance
     skew = np.tanh(z) ** 2 * np.tanh(z_next) - np.tanh(z) * np.tanh(z_next) ** 2
     assert abs(skew.mean()) < 6 * skew.std() / math.sqrt(N)
