@@ -21,9 +21,8 @@ from isojepa.studies.findings import Findings
 from isojepa.studies.settings import (
     OURS,
     PUBLISHED,
-    PUBLISHED_MLP,
     PUBLISHED_OBJECTIVES,
-    PUBLISHED_RECIPE,
+    published_plane,
     shortened,
 )
 from isojepa.studies.study import Cell, Row, Study
@@ -69,13 +68,8 @@ def _ours(weight: float, rho: float, seed: int) -> Cell:
 
 
 def _published(weight: float, rho: float, seed: int) -> Cell:
-    config = Config(
-        world=WorldConfig(process="noisy-copies", rho=rho),
-        encoder=PUBLISHED_MLP,
-        objective=replace(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight),
-        training=PUBLISHED_RECIPE,
-        seed=seed,
-    )
+    objective = replace(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
+    config = published_plane(WorldConfig(process="noisy-copies", rho=rho), objective, seed)
     return Cell(config, {"settings": PUBLISHED, "weight": weight, "rho": rho, "seed": seed})
 
 

@@ -24,9 +24,8 @@ from isojepa.studies.settings import (
     OBJECTIVES,
     OURS,
     PUBLISHED,
-    PUBLISHED_MLP,
     PUBLISHED_OBJECTIVES,
-    PUBLISHED_RECIPE,
+    published_plane,
     shortened,
 )
 from isojepa.studies.study import Cell, Row, Study
@@ -82,13 +81,8 @@ def _ours(world: str, alpha: float, mixing: str, name: str, seed: int) -> Cell:
 
 
 def _published(alpha: float, mixing: str, name: str, seed: int) -> Cell:
-    config = Config(
-        world=_world("noisy-copies", alpha, mixing),
-        encoder=PUBLISHED_MLP,
-        objective=PUBLISHED_OBJECTIVES[name],
-        training=PUBLISHED_RECIPE,
-        seed=seed,
-    )
+    world = _world("noisy-copies", alpha, mixing)
+    config = published_plane(world, PUBLISHED_OBJECTIVES[name], seed)
     return Cell(config, _labels(PUBLISHED, "noisy-copies", alpha, mixing, name, seed))
 
 

@@ -18,9 +18,8 @@ from isojepa.studies.settings import (
     OBJECTIVES,
     OURS,
     PUBLISHED,
-    PUBLISHED_MLP,
     PUBLISHED_OBJECTIVES,
-    PUBLISHED_RECIPE,
+    published_plane,
     shortened,
 )
 from isojepa.studies.study import Cell, Row, Study
@@ -64,13 +63,8 @@ def _ours(mixing: str, name: str, seed: int) -> Cell:
 
 
 def _published(mixing: str, name: str, seed: int) -> Cell:
-    config = Config(
-        world=WorldConfig(process="noisy-copies", rho=RHO, mixing=mixing),
-        encoder=PUBLISHED_MLP,
-        objective=PUBLISHED_OBJECTIVES[name],
-        training=PUBLISHED_RECIPE,
-        seed=seed,
-    )
+    world = WorldConfig(process="noisy-copies", rho=RHO, mixing=mixing)
+    config = published_plane(world, PUBLISHED_OBJECTIVES[name], seed)
     return Cell(config, {"settings": PUBLISHED, "mixing": mixing, "objective": name, "seed": seed})
 
 

@@ -7,7 +7,7 @@ two noisy copies.
 
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig
+from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
 from isojepa.training.recipe import Recipe
 
 PUBLISHED_RECIPE = Recipe(
@@ -20,7 +20,6 @@ PUBLISHED_RECIPE = Recipe(
     eval_every=2000,
 )
 PUBLISHED_SIGMA = 0.5**0.5  # its kernel exp(-d^2) is our exp(-d^2 / 2 sigma^2)
-PUBLISHED_MLP = EncoderConfig(name="mlp", width=256, layers=4)
 PUBLISHED_OBJECTIVES = {
     "SIGReg": ObjectiveConfig(name="lejepa", weight=1e-3, slices=256),
     "whitening": ObjectiveConfig(name="whitening", weight=1e-3),
@@ -38,6 +37,12 @@ OBJECTIVES = {
     "VICReg": ObjectiveConfig(name="vicreg", weight=0.8, covariance_weight=1.0),
     "InfoNCE": ObjectiveConfig(name="infonce", sigma="matched"),
 }
+
+
+def published_plane(world: WorldConfig, objective: ObjectiveConfig, seed: int) -> Config:
+    """A published run in the plane: a wide perceptron, 20,000 steps."""
+    encoder = EncoderConfig(name="mlp", width=256, layers=4)
+    return Config(world, encoder, objective, PUBLISHED_RECIPE, seed=seed)
 
 
 def shortened(config: Config, steps: int) -> Config:
