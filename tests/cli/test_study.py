@@ -77,6 +77,13 @@ def test_one_study_without_runs_does_not_stop_the_others(capsys, small):
     assert not Path("docs/results/other.html").exists()
 
 
+def test_a_folder_without_the_rows_of_one_study_does_not_stop_the_others(capsys, small):
+    run(capsys, "report", small)
+    with pytest.raises(ValueError, match="docs/results holds no row of grid"):
+        run(capsys, "report", "grid", small, "--from", "docs/results", "--out", "again")
+    assert Path("again/small.html").exists()
+
+
 def test_rows_of_another_study_are_refused(capsys, small):
     write_evidence(Path("small.json"), gather(STUDY, "standard"))
     Path("other.py").write_text(

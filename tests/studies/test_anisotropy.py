@@ -98,6 +98,31 @@ def test_other_rows_are_told_otherwise() -> None:
     lost = [made_up_row(cell, r2_each=[0.9] * (cell.config.world.dim - 1) + [0.1]) for cell in cells]
     assert "SIGReg loses the fast latent too" in told(lost)
     assert "Contrastive losses lose some of it" in told(lost)
+    assert "A square of theirs has taken its place" not in told(kept)
+    assert "not Gaussian" not in told(lost)
+
+
+def test_whether_aninfonce_repairs_is_asked_of_the_rows() -> None:
+    cells = [cell for cell in STUDY.plan("standard") if cell.labels["objective"] in CONTRASTIVE]
+    rows = []
+    for cell in cells:
+        low = cell.labels["ratio"] > 2 and cell.labels["objective"] == "InfoNCE"
+        rows.append(made_up_row(cell, r2_each=[0.99] * (cell.config.world.dim - 1) + [0.1 if low else 0.98]))
+    text = told(rows)
+    assert "nothing to repair" not in text
+    assert "AnInfoNCE repairs" in text
+    assert "last layer" not in text
+
+
+def test_places_are_counted_where_sigreg_keeps_only_some() -> None:
+    cells = [c for c in STUDY.plan("standard") if c.labels["objective"] == "SIGReg" and c.labels["ratio"] > 2]
+    rows = [made_up_row(c, r2_each=[0.99] * (c.config.world.dim - 1) + [0.1]) for c in cells]
+    first = cells[0].labels
+    same = {key: first[key] for key in ("latents", "slow", "ratio")}
+    for i, cell in enumerate(cells):
+        if all(cell.labels[key] == value for key, value in same.items()):
+            rows[i].scores["r2_each"][-1] = 0.97
+    assert "beyond the break at 1 of" in told(rows)
 
 
 def test_a_better_aligned_embedding_is_named_where_sigreg_fails() -> None:

@@ -79,11 +79,23 @@ def test_the_report_says_what_the_rows_say() -> None:
 
 def test_other_rows_are_told_otherwise() -> None:
     cells = STUDY.plan("standard")
-    fewer = [made_up_row(c, r2=0.3, r2_each=[0.3] * 4, r2_z_to_h=0.6) for c in cells[:2]]
-    assert "mostly a projection" in told(fewer)
+    for linear, words in ((0.8, "is mostly a linear projection"), (0.3, "is not always a linear projection")):
+        fewer = [made_up_row(c, r2=0.3, r2_each=[0.3] * 4, r2_z_to_h=linear) for c in cells[:2]]
+        assert words in told(fewer)
+        assert ("Nothing is superposed" in told(fewer)) == (linear > 0.7)
     unequal = [c for c in cells if c.labels["rates"] == UNEQUAL and c.labels["dim"] == 1]
     row = made_up_row(unequal[0], r2=0.25, r2_each=[0.1, 0.8, 0.1, 0.0])
-    assert "mostly the slowest latents" in told([row])
+    assert "the slowest latents in 0 of 1 runs" in told([row])
+    right = [made_up_row(c, r2=0.25, r2_each=[1.0, 0.0, 0.0, 0.0]) for c in unequal[:1]]
+    assert "the slowest latents in 1 of 2 runs" in told([*right, row])  # each run is asked, not their mean
+    more = [
+        c for c in cells if c.labels["dim"] > c.labels["latents"] and c.labels["objective"] == "whitening"
+    ]
+    assert "keeps only part" in told([made_up_row(more[0], r2=0.2, r2_each=[0.2] * 4, r2_z_to_h=0.2)])
+    odd = [made_up_row(c, r2=0.5, r2_each=[0.5] * 4, r2_z_to_h=float("nan")) for c in cells]
+    assert STUDY.report(odd).summary
+    equal = [c for c in cells if c.labels["dim"] == c.labels["latents"]]
+    assert STUDY.report([made_up_row(equal[0])]).summary
 
 
 def test_tables_hold_plain_values_alone() -> None:

@@ -130,7 +130,7 @@ def test_a_peak_at_the_gaussian_is_told_and_one_elsewhere_too():
 @pytest.mark.parametrize(
     ("on_samples", "on_grid", "words"),
     [
-        (0.0, 0.3, "seen on the grid alone"),
+        (0.0, 0.3, "on the grid alone"),
         (0.0, 0.0, "neither on samples nor on the grid"),
         (0.3, 0.3, "clearly leads whitening on samples in 1 of 1 worlds, on the grid in 1"),
     ],

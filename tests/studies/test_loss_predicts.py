@@ -116,6 +116,17 @@ def test_share_is_the_gap_without_rho_and_scale() -> None:
     assert any("different worlds" in text for text in findings.summary)
 
 
+def test_a_share_that_says_nothing_is_not_recommended() -> None:
+    noise = np.random.default_rng(5).uniform(0, 0.2, size=100)
+    rows = rows_of(
+        r2=lambda w, rho, i: 0.5 + i / 200,
+        alignment=lambda w, rho, i: 1.0 + i,
+        sigreg=lambda w, rho, i: 2.0 - i / 100,
+        delta=lambda w, rho, i: noise[i],
+    )
+    assert not any("different worlds" in text for text in STUDY.report(rows).summary)
+
+
 def test_a_loss_of_some_runs_is_not_compared_with_those_of_all() -> None:
     rows = rows_of(
         r2=lambda w, rho, i: 0.5 + i / 200,

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from isojepa.runs import build_all, record_path, train
-from isojepa.studies import mixings_figure
 from isojepa.studies.measured import grouped, mean, measured, spread, told
 from isojepa.studies.mixings import MIXINGS, RELEASED, STUDY
 from isojepa.studies.settings import OBJECTIVES, OURS, PUBLISHED
@@ -59,8 +58,7 @@ def test_beside_the_published_settings_only_like_is_compared() -> None:
     assert "higher R² in 1 of 1 cases" in text
 
 
-def test_report_of_lost_and_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixings_figure, "RECORDS", tmp_path)
+def test_report_of_lost_and_no_rows() -> None:
     cells = STUDY.plan("quick")
     findings = STUDY.report([lost_row(cells[0]), made_up_row(cells[1])])
     assert any("could not be scored" in text for text in findings.summary)
@@ -69,18 +67,25 @@ def test_report_of_lost_and_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert STUDY.report([lost_row(cells[0])]).tables
 
 
-def test_planes_are_drawn_where_records_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixings_figure, "RECORDS", tmp_path)
+def test_planes_are_drawn_where_records_are(tmp_path: Path) -> None:
     cells = STUDY.plan("quick")[:2]
     rows = []
     for cell in cells:
         short = replace(cell, config=replace(cell.config, training=replace(cell.config.training, steps=3)))
         train(short.config, tmp_path, progress=False)
-        rows.append(made_up_row(short))
-    assert (tmp_path / record_path(short.config).name).is_dir()
+        rows.append(replace(made_up_row(short), path=record_path(short.config, tmp_path)))
     findings = STUDY.report(rows)
     assert [picture.name for picture in findings.pictures] == ["recovery", "planes"]
     assert len(findings.pictures[1].figure.axes) == 2 * 3  # two mixings; latents, observations, one objective
+    elsewhere = [replace(row, path=tmp_path / "absent") for row in rows]
+    assert [picture.name for picture in STUDY.report(elsewhere).pictures] == ["recovery"]
+
+
+def test_one_latent_of_two_is_told_from_half_of_both() -> None:
+    cell = next(cell for cell in STUDY.plan("standard") if cell.labels["settings"] != PUBLISHED)
+    for each, expected in (([0.99, 0.01], True), ([0.5, 0.5], False)):
+        text = " ".join(STUDY.report([made_up_row(cell, r2=0.5, r2_each=each)]).summary)
+        assert ("one latent of the two" in text) == expected
 
 
 @pytest.mark.slow

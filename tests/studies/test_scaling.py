@@ -71,6 +71,10 @@ def test_the_best_is_taken_by_loss_within_a_world_and_never_between_worlds() -> 
     assert [row.labels["world"] for row in chosen] == [0, 1, 2, 3, 4]
     assert [row.labels["attempt"] for row in chosen] == [2] * 5
     assert all(row.scores["r2"] < 10 for row in chosen)
+    world = rows[:3]
+    for odd in (replace(world[0], loss=0.01, status="diverged"), replace(world[0], loss=math.nan)):
+        (best,) = best_of([odd, *world[1:]])
+        assert best is world[2]
 
 
 def test_learning_rates_fall_with_the_third_root_from_16_latents_on() -> None:
@@ -127,3 +131,26 @@ def test_information_is_that_of_gaussian_pairs() -> None:
     table = {table.name: table for table in findings(rows).tables}["information"]
     correlation = 0.95**2
     assert table.rows[0]["information"] == pytest.approx(-8 / 2 * math.log(1 - correlation**2))
+
+
+def test_published_settings_do_not_enter_the_means_of_ours() -> None:
+    cells = of(STUDY.plan("paper"), method="InfoNCE, published width", dim=64)
+    rows = [row(cell, 0.6 if cell.labels["settings"] == "ours" else 0.9) for cell in cells]
+    table = {table.name: table for table in findings(rows).tables}["information"]
+    assert table.rows[0]["InfoNCE, published width"] == pytest.approx(0.6)
+
+
+def test_what_the_regularizer_decides_is_asked_of_the_rows() -> None:
+    cells = of(STUDY.plan("standard"), settings="ours")
+
+    def told(alone: float, free: float) -> str:
+        rows = [row(cell, 0.999) for cell in cells if cell.labels["method"] == "SIGReg"]
+        rows += [row(cell, alone) for cell in cells if cell.labels["method"] == CONTROL]
+        free_cells = [cell for cell in cells if "free" in str(cell.labels["method"])]
+        rows += [row(cell, free if index else 0.999) for index, cell in enumerate(free_cells)]
+        return " ".join(findings(rows).summary)
+
+    assert "is no test of the regularizer" in told(0.999, 0.999)
+    assert "decides little too" in told(0.999, 0.999)
+    assert "the regularizer helps" in told(0.5, 0.1)
+    assert "the regularizer decides:" in told(0.5, 0.1)

@@ -136,6 +136,16 @@ def test_a_torn_record_counts_as_missing_and_stops_no_report(tmp_path, name):
     assert [row.labels["seed"] for row in rows] == [1]
 
 
+@pytest.mark.parametrize("change", [{"seconds": None}, {"metrics": [1]}, {"status": None, "steps": "x"}])
+def test_a_result_that_holds_something_else_counts_as_missing(tmp_path, change):
+    cells = STUDY.plan("standard")[:2]
+    leave_records(cells, tmp_path)
+    path = record_path(cells[0].config, tmp_path) / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    rows, missing = collect(cells, tmp_path)
+    assert (len(rows), missing) == (1, [cells[0]])
+
+
 def test_a_record_of_another_config_than_its_name_says_is_no_row(tmp_path):
     leave_records([cell(4, 0)], tmp_path)
     record_path(cell(4, 0).config, tmp_path).rename(record_path(cell(2, 0).config, tmp_path))

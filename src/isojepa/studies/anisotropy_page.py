@@ -19,6 +19,8 @@ from isojepa.worlds import Normal, OrnsteinUhlenbeck
 
 Point = dict[str, Any]
 _KEPT, _LOST = 0.85, 0.5  # R^2 of the fast latent above which it is kept, below which it is lost
+_LINEAR = 0.1  # distance of the linear share from 1 - 1 / n at which one dimension is nonlinear
+_SAME = 0.02  # difference of R^2 below which two objectives do the same
 _WHITE = ("SIGReg", "whitening")  # whose alignment can be compared with that of a white embedding
 
 
@@ -142,7 +144,8 @@ def _whitening(points: Sequence[Point], limit: float) -> str:
     if not below or not above:
         return "Whitening was not run on both sides of the predicted break."
     kept, lost = min(one["r2_fast_low"] for one in below), max(one["r2_fast_high"] for one in above)
-    ratios = f"up to ratio {max(one['ratio'] for one in below):g}", f"from {above[0]['ratio']:g} on"
+    ratios = [f"up to ratio {max(one['ratio'] for one in below):g}"]
+    ratios.append(f"from {min(one['ratio'] for one in above):g} on")
     apart = max(abs((one["linear"] or 0.0) - 1 + 1 / one["latents"]) for one in above)
     if kept > _KEPT and lost < _LOST:
         start = f"**Whitening breaks where theory says, at {limit:g} times the rate of the slow latent.**"
@@ -150,11 +153,12 @@ def _whitening(points: Sequence[Point], limit: float) -> str:
         start = f"**Whitening breaks about where theory says, at {limit:g} times the rate, but not cleanly.**"
     else:
         start = f"**Whitening shows no clean break at {limit:g} times the rate of the slow latent.**"
+    square = "A square of theirs has taken its place: p" if lost < _LOST and apart < _LINEAR else "P"
     return (
         f"{start} R² of the fast latent is {kept:.3f} or more {ratios[0]}, and {lost:.3f} or less "
         f"{ratios[1]}, over all runs; the slow latents keep "
-        f"{min(one['r2_slow'] for one in own):.3f} or more. A square of theirs has taken its place: "
-        f"past the break the linear share of the embedding is within {apart:.3f} of 1 − 1 / n."
+        f"{min(one['r2_slow'] for one in own):.3f} or more. {square}ast the break the linear share of the "
+        f"embedding is within {apart:.3f} of 1 − 1 / n."
     )
 
 
@@ -164,22 +168,21 @@ def _sigreg(points: Sequence[Point], limit: float) -> str:
         return ""
     parts = []
     for (latents, rho), own in _by_world(above).items():
-        kept = [one for one in own if one["r2_fast_low"] > _KEPT]
-        lost = [one for one in own if one["r2_fast_low"] <= _KEPT]
-        text = f"{latents} latents, slow ρ {rho:g}: "
-        if kept:
-            last = kept[-1]
-            text += f"R² {last['r2_fast']:.3f} at ratio {last['ratio']:g}"
-        if lost:
-            text += ", then " if kept else ""
-            text += ", ".join(f"{one['r2_fast']:.3f} at {one['ratio']:g}" for one in lost)
-        parts.append(text)
+        line = ", ".join(
+            f"{one['r2_fast']:.3f} at ratio {one['ratio']:g}"
+            for one in sorted(own, key=lambda one: one["ratio"])
+        )
+        parts.append(f"{latents} latents, slow ρ {rho:g}: R² {line}")
+    kept = sum(one["r2_fast_low"] > _KEPT for one in above)
+    reason = ", since the square that whitening takes is white but not Gaussian"
     start = (
-        "**SIGReg keeps the fast latent beyond the break**"
-        if any(one["r2_fast_low"] > _KEPT for one in above)
+        f"**SIGReg keeps the fast latent beyond the break**{reason}"
+        if kept == len(above)
+        else f"**SIGReg keeps the fast latent beyond the break at {kept} of {len(above)} places**{reason}"
+        if kept
         else "**SIGReg loses the fast latent too**"
     )
-    text = f"{start}, since the square that whitening takes is white but not Gaussian. {'; '.join(parts)}."
+    text = f"{start}. {'; '.join(parts)}."
     cheaper = [
         one
         for one in above
@@ -206,26 +209,46 @@ def _contrastive(points: Sequence[Point], limit: float) -> str:
     plain = [one for one in own["InfoNCE"] if one["ratio"] > limit]
     if not plain:
         return ""
-    worst = min(plain, key=lambda one: one["r2_fast"])
-    word = "do not break" if worst["r2_fast_low"] > _KEPT else "lose some of it"
+    worst = min(plain, key=lambda one: one["r2_fast_low"])
+    whole = worst["r2_fast_low"] > _KEPT
     text = (
-        f"**Contrastive losses {word}**: past the break InfoNCE reads the fast latent with R² "
-        f"{worst['r2_fast']:.3f} at least ({worst['latents']} latents, slow ρ {worst['slow']:g}, ratio "
-        f"{worst['ratio']:g}). It asks for information about the other view, and the square of a latent that "
-        "is known already brings none; the fast latent only gets a smaller scale."
+        f"**Contrastive losses {'do not break' if whole else 'lose some of it'}**: past the break InfoNCE "
+        f"reads the fast latent with R² {worst['r2_fast_low']:.3f} at least, over all runs "
+        f"({worst['latents']} latents, slow ρ {worst['slow']:g}, ratio {worst['ratio']:g})."
     )
-    places = {(one["latents"], one["slow"], one["ratio"]): one["r2_fast"] for one in own["InfoNCE"]}
-    apart = [
-        abs(one["r2_fast"] - places[key])
-        for one in own["AnInfoNCE"]
+    if whole:
+        text += (
+            " It asks for information about the other view, and the square of a latent that is known already "
+            "brings none; the fast latent only gets a smaller scale."
+        )
+    return text + _repaired(plain, own["AnInfoNCE"])
+
+
+def _repaired(plain: Sequence[Point], widths: Sequence[Point]) -> str:
+    """What one width per dimension changes where InfoNCE was run past the break."""
+    places = {(one["latents"], one["slow"], one["ratio"]): one["r2_fast"] for one in plain}
+    pairs = [
+        (places[key], one["r2_fast"])
+        for one in widths
         if (key := (one["latents"], one["slow"], one["ratio"])) in places
     ]
-    if apart:
+    if not pairs:
+        return ""
+    lost = [after for before, after in pairs if before <= _KEPT]
+    apart = [abs(after - before) for before, after in pairs]
+    verdict = (
+        f"repairs {sum(after > _KEPT for after in lost)} of the {len(lost)} places that InfoNCE loses"
+        if lost
+        else "has nothing to repair"
+    )
+    text = (
+        f" AnInfoNCE {verdict}: past the break it differs from InfoNCE by {fmean(apart):.4f} on average and "
+        f"{max(apart):.4f} at most."
+    )
+    if max(apart) < _SAME:
         text += (
-            f" So AnInfoNCE has nothing to repair: it differs from InfoNCE by {fmean(apart):.4f} on average "
-            f"and {max(apart):.4f} at most. Its widths, one per dimension, are scales of the embedding, "
-            "which the encoder's last layer sets anyway; they matter for encoders whose scale is fixed, on a "
-            "sphere or volume preserving."
+            " Its widths, one per dimension, are scales of the embedding, which the encoder's last layer "
+            "sets anyway; they matter for encoders whose scale is fixed, on a sphere or volume preserving."
         )
     return text
 

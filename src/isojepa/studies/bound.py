@@ -6,9 +6,9 @@ that tells good embeddings from bad ones.
 
     isojepa sweep bound && isojepa study report bound
 
-No run is made for this study alone: it reads those of mixings, grid, latent_law, scaling, sample_size and
-dimension that Theorem 3 speaks of: Gaussian latents of one correlation, and as many embedding dimensions.
-None is dropped, collapsed and diverged ones included; those without a score are counted and named.
+No run is made for this study alone: it reads those of all studies that Theorem 3 speaks of, Gaussian latents
+of one correlation and as many embedding dimensions. None is dropped, collapsed and diverged ones included;
+those without a score are counted and named.
 
 Published: Figure 4a and Appendix H, "Approximate Bound Decomposition", of Klindt, LeCun & Balestriero (2026).
 """
@@ -20,7 +20,7 @@ from isojepa.studies.catalogue import cells_of
 from isojepa.studies.findings import Findings
 from isojepa.studies.study import Cell, Row, Study
 
-SOURCES = ("mixings", "grid", "latent_law", "scaling", "sample_size", "dimension")
+SOURCES = ("mixings", "grid", "latent_law", "scaling", "anisotropy", "dimension", "sample_size")
 
 
 def cells(scale: str) -> list[Cell]:

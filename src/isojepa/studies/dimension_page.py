@@ -45,7 +45,7 @@ def findings(rows: Sequence[Row]) -> Findings:
             )
         )
     sentences = [_fewer(equal), _slowest(unequal), _more(equal), _gaussian(equal)]
-    return Findings([text for text in sentences if text], tables, pictures, _notes(rows))
+    return Findings([text for text in sentences if text] or [told(rows)], tables, pictures, _notes(rows))
 
 
 @cache
@@ -69,6 +69,9 @@ def summaries(rows: Sequence[Row]) -> list[Point]:
         taken = prediction.taken
         degrees = [sum(mode.index) for mode in taken]
         each = [list(row.scores["r2_each"]) for row in own if row.scores.get("r2_each")]
+        # of each run, the worst R^2 of the slow latents there is room for, and the best of the others
+        kept = [min(values[: int(m)]) for values in each]
+        lost = [max(values[int(m) :], default=0.0) for values in each]
         found.append(
             {
                 "latents": latents,
@@ -87,6 +90,10 @@ def summaries(rows: Sequence[Row]) -> list[Point]:
                 "smallest": _mean(_ratio(row, "smallest_variance", "mean_variance") for row in own),
                 "sigreg": mean(own, "sigreg"),
                 "each": [fmean(values) for values in zip(*each, strict=True)],
+                "kept": min(kept, default=None),
+                "lost": max(lost, default=None),
+                "slowest": sum(low > 0.5 > high for low, high in zip(kept, lost, strict=True)),
+                "asked": len(each),
                 "lowest": min(map(min, each), default=None),
                 "highest": max(map(max, each), default=None),
             }
@@ -155,23 +162,35 @@ def _wrapped(points: Sequence[Point]) -> list[Point]:
 
 
 def _fewer(points: Sequence[Point]) -> str:
-    own = [one for one in points if one["dim"] < one["latents"] and one["each"]]
+    own = [one for one in points if one["dim"] < one["latents"] and one["each"] and one["linear"] is not None]
     if not own:
         return ""
     apart = max(abs(one["r2"] - one["r2_predicted"]) for one in own)
     linear = min(one["linear"] for one in own)
-    word = "a linear projection of the latents" if linear > 0.95 else "mostly a projection of the latents"
-    return (
+    word = (
+        "a linear projection of the latents"
+        if linear > 0.95
+        else "mostly a linear projection of the latents"
+        if linear > 0.7
+        else "not always a linear projection of the latents"
+    )
+    text = (
         f"**With fewer dimensions than latents the embedding is {word}**: R² z → h is {linear:.3f} or more, "
-        f"and R² h → z lies within {apart:.3f} of m / n. Nothing is superposed: any nonlinear function of "
-        "equally fast Gaussian latents is faster than a linear one. Which projection it is, is left to "
-        f"chance: single latents have R² from {min(one['lowest'] for one in own):.3f} to "
-        f"{max(one['highest'] for one in own):.3f}."
+        f"and R² h → z lies within {apart:.3f} of m / n."
+    )
+    if linear > 0.7:
+        text += (
+            " Nothing is superposed: any nonlinear function of equally fast Gaussian latents is faster than "
+            "a linear one."
+        )
+    return (
+        f"{text} Which projection it is, is left to chance: single latents have R² from "
+        f"{min(one['lowest'] for one in own):.3f} to {max(one['highest'] for one in own):.3f}."
     )
 
 
 def _slowest(points: Sequence[Point]) -> str:
-    points = [one for one in points if one["each"]]
+    points = [one for one in points if one["each"] and one["dim"] < one["latents"]]
     if not points:
         return ""
     parts, missed = [], []
@@ -180,11 +199,12 @@ def _slowest(points: Sequence[Point]) -> str:
         kept = [value for one in own for value in one["each"][: one["dim"]]]
         lost = [value for one in own for value in one["each"][one["dim"] :]]
         parts.append(
-            f"slow ρ {slow:g}: {fmean(kept):.3f} on average and {min(kept):.3f} at least, the others "
-            f"{fmean(lost):.3f} and {max(lost):.3f} at most"
+            f"slow ρ {slow:g}: {fmean(kept):.3f} on average and {min(one['kept'] for one in own):.3f} at "
+            f"least, the others {fmean(lost):.3f} and {max(one['lost'] for one in own):.3f} at most"
         )
-        missed += [one for one in own if min(one["each"][: one["dim"]]) < max(one["each"][one["dim"] :])]
-    clear = "mostly the slowest latents" if missed else "the slowest latents"
+        missed += [one for one in own if one["slowest"] < one["asked"]]
+    runs, right = sum(one["asked"] for one in points), sum(one["slowest"] for one in points)
+    clear = "the slowest latents" if right == runs else f"the slowest latents in {right} of {runs} runs"
     text = f"**If rates differ it takes {clear}**, as many as it has dimensions. R²: {'; '.join(parts)}."
     if missed:
         places = [
@@ -198,20 +218,25 @@ def _slowest(points: Sequence[Point]) -> str:
             for one in missed
         ]
         text += (
-            f" Another latent was taken with {'; '.join(places)}: any choice of latents is a saddle of the "
+            f" Something else was taken with {'; '.join(places)}: any choice of latents is a saddle of the "
             "loss, and training is slow to leave one whose rate is near the best."
         )
     return text
 
 
 def _more(points: Sequence[Point]) -> str:
-    own = [one for one in points if one["dim"] > one["latents"] and one["objective"] == "whitening"]
+    own = [
+        one
+        for one in points
+        if one["dim"] > one["latents"] and one["objective"] == "whitening" and one["linear"] is not None
+    ]
     if not own:
         return ""
     share = max(abs(one["linear"] - one["linear_predicted"]) for one in own)
     least = min(own, key=lambda one: one["r2"])
+    word = "the latents" if least["r2"] > 0.9 else "only part of the latents"
     text = (
-        f"**With more dimensions whitening keeps the latents**, R² {least['r2']:.3f} or more (at "
+        f"**With more dimensions whitening keeps {word}**, R² {least['r2']:.3f} or more (at "
         f"{least['dim']} dimensions for {least['latents']} latents"
     )
     same = [
@@ -236,7 +261,8 @@ def _gaussian(points: Sequence[Point]) -> str:
     above = [
         one
         for one in points
-        if one["dim"] > one["latents"] and one["sigreg"] is not None and one["smallest"] is not None
+        if one["dim"] > one["latents"]
+        and all(one[key] is not None for key in ("sigreg", "smallest", "linear"))
     ]
     own = [one for one in above if one["objective"] in _GAUSSIAN]
     if not own:

@@ -8,7 +8,7 @@ when the defaults change. Numbers have nine digits, in a report made from record
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,7 @@ def write_evidence(path: Path, evidence: Evidence) -> None:
     lines = [f'"{name}": {_json(value)},' for name, value in (header | {"defaults": defaults}).items()]
     rows = []
     for row in evidence.rows:
-        values = {field.name: getattr(row, field.name) for field in fields(row)}
-        rows.append(_json({**values, "config": _difference(plain(row.config), defaults)}))
+        rows.append(_json({**row.values(), "config": _difference(plain(row.config), defaults)}))
     write_text(path, "\n".join(["{", *lines, '"rows": [', ",\n".join(rows), "]", "}"]) + "\n")
 
 

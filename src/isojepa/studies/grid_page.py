@@ -176,7 +176,7 @@ def _cut(runs: Runs, cells: Sequence[Mapping[str, Any]]) -> dict[float, dict[str
 
 def _summary(runs: Mapping[str, Runs], cells: Sequence[Mapping[str, Any]]) -> list[str]:
     texts = [_answer(runs), _agreement(cells), _collapse(cells), _label_free(runs[OURS])]
-    return [text for text in texts if text] or ["No run of our settings is there yet."]
+    return [text for text in texts if text] or ["No run of our settings is there yet that could be scored."]
 
 
 def _answer(runs: Mapping[str, Runs]) -> str:
@@ -208,7 +208,11 @@ def _agreement(cells: Sequence[Mapping[str, Any]]) -> str:
         ("up to 1e-2", [cell for cell in cells if cell["weight"] <= 1e-2]),
         ("above 1e-2", [cell for cell in cells if cell["weight"] > 1e-2]),
     ):
-        both = [cell for cell in chosen if cell["r2_preferred"] is not None and cell["r2"] is not None]
+        both = [
+            cell
+            for cell in chosen
+            if all(cell[key] is not None for key in ("r2_preferred", "r2", "orthogonality"))
+        ]
         if both:
             r2 = median(abs(cell["r2"] - cell["r2_preferred"]) for cell in both)
             error = median(abs(cell["orthogonality"] - cell["orthogonality_preferred"]) for cell in both)

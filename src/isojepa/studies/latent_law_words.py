@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
+from scipy.special import stdtrit
+
 from isojepa.studies.latent_law_curves import (
     GAUSSIAN,
     SCORES,
@@ -19,7 +21,9 @@ from isojepa.studies.latent_law_theory import Expected
 from isojepa.studies.measured import grouped, mean, measured, told, unscored, values
 from isojepa.studies.study import Row
 
-_FEWEST = 4  # places from which a lead is told to be clear
+_FEWEST = 3  # mixings from which a lead is told to be clear
+_NEAR = 0.02  # mean distance of R^2 from its prediction up to which theory explains it
+_HEAVY = 0.5  # R^2 below which heavy tails are lost
 
 Theory = Mapping[tuple[str, float], Expected]  # (line, alpha) -> what theory says
 
@@ -39,17 +43,27 @@ def peak_words(lines: Lines) -> str:
         if share >= 0.75
         else "On samples of the law recovery is not in general best at the Gaussian"
     )
-    flat, heavy = ({score: _change(curves, score, side) for score in SCORES} for side in (1, -1))
-    return (
+    text = (
         f"**{answer}.** Of the curves over alpha, one per world, mixing and objective, {count['r2']} of "
-        f"{len(at['r2'])} peak at alpha 2 on samples of the law, and {count['r2_grid']} of "
-        f"{len(at['r2_grid'])} on the published grid. From alpha 2 to flatter laws R² changes by "
-        f"{flat['r2']:+.3f} on samples and by {flat['r2_grid']:+.3f} on the grid, most of which such laws "
-        f"never visit; to heavier tails by {heavy['r2']:+.3f} and {heavy['r2_grid']:+.3f}."
+        f"{len(at['r2'])} peak at alpha 2 on samples of the law"
+    )
+    if at["r2_grid"]:
+        text += f", and {count['r2_grid']} of {len(at['r2_grid'])} on the published grid"
+    flat, heavy = (
+        " and ".join(
+            f"by {change:+.3f} {words}"
+            for score, words in SCORES.items()
+            if (change := _change(curves, score, side)) is not None
+        )
+        for side in (1, -1)
+    )
+    return (
+        f"{text}. From alpha 2 to flatter laws, which never visit most of the grid, R² changes {flat}; to "
+        f"heavier tails {heavy}."
     )
 
 
-def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float:
+def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float | None:
     """Mean over curves of the mean score beyond the Gaussian, on one side, minus that at it."""
     changes = []
     for rows in curves:
@@ -57,7 +71,7 @@ def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float:
         beyond = [value for alpha, value in curve.items() if side * (alpha - GAUSSIAN) > 0]
         if beyond and GAUSSIAN in curve:
             changes.append(fmean(beyond) - curve[GAUSSIAN])
-    return fmean(changes) if changes else 0.0
+    return fmean(changes) if changes else None
 
 
 def theory_words(lines: Lines, theory: Theory) -> str:
@@ -76,8 +90,10 @@ def theory_words(lines: Lines, theory: Theory) -> str:
             sentences.append(f"{name}: {', '.join(parts)}")
     if not sentences:
         return ""
+    near = [abs(gap) for gap in beyond]
+    start = "Theory explains the size of it. " if near and fmean(near) < _NEAR else ""
     text = (
-        "Theory explains the size of it. The best white embedding shows the slowest function of each "
+        f"{start}The best white embedding shows the slowest function of each "
         "latent, which is the latent itself for the Gaussian alone; for flat laws it is nearly so, for "
         "tails heavier than the Gaussian's it soon lives in the tails. Measured minus predicted R² of "
         f"runs with both latents, at alpha 2 and above it: {'; '.join(sentences)}."
@@ -105,7 +121,7 @@ def _gaps(name: str, rows: Sequence[Row], theory: Theory, flat: bool) -> list[fl
 
 
 def plateau_words(lines: Lines) -> str:
-    """Is SIGReg's plateau wider than whitening's, on samples and on the grid?"""
+    """Does SIGReg lead whitening for heavy tails, on samples and on the grid?"""
     sentences = []
     signs: dict[str, list[float]] = {score: [] for score in SCORES}
     most = 0
@@ -118,7 +134,7 @@ def plateau_words(lines: Lines) -> str:
             leads = _leads(both[0], both[1], score)
             if not leads:
                 continue
-            error = f" ± {stdev(leads) / math.sqrt(len(leads)):.3f}" if len(leads) > 1 else ""
+            error = f" ± {_error(leads):.3f}" if len(leads) > 1 else ""
             told_scores.append(f"{fmean(leads):+.3f}{error} {words}")
             signs[score].append(_clear(leads))
             most = max(most, len(leads))
@@ -129,11 +145,11 @@ def plateau_words(lines: Lines) -> str:
     seen = {score: sum(sign > 0 for sign in own) for score, own in signs.items()}
     count = len(signs["r2"])
     if most < _FEWEST:
-        answer = "There are too few places to say whose plateau is wider"
+        answer = "There are too few mixings to say which of SIGReg and whitening leads for heavy tails"
     elif seen["r2"] == seen["r2_grid"] == 0:
-        answer = "SIGReg's plateau is not wider than whitening's, neither on samples nor on the grid"
+        answer = "For heavy tails SIGReg does not clearly lead whitening, neither on samples nor on the grid"
     elif seen["r2"] == 0:
-        answer = "SIGReg's wider plateau is seen on the grid alone, not on samples of the law"
+        answer = "For heavy tails SIGReg clearly leads whitening on the grid alone, not on samples of the law"
     else:
         answer = (
             f"For heavy tails SIGReg clearly leads whitening on samples in {seen['r2']} of {count} worlds, "
@@ -141,34 +157,44 @@ def plateau_words(lines: Lines) -> str:
         )
     return (
         f"{answer}. R² of SIGReg minus that of whitening below alpha 2, mean over laws and mixings ± "
-        f"standard error: {'; '.join(sentences)}."
+        f"standard error between mixings: {'; '.join(sentences)}."
     )
 
 
 def _leads(first: Sequence[Row], second: Sequence[Row], score: str) -> list[float]:
-    """Differences of a score on the heavy side, place by place."""
+    """Differences of a score on the heavy side: of each mixing the mean over laws."""
     ours = {place: mean(rows, score) for place, rows in grouped(first, "alpha", "mixing").items()}
     theirs = {place: mean(rows, score) for place, rows in grouped(second, "alpha", "mixing").items()}
-    pairs = [(ours[place], theirs[place]) for place in ours if place in theirs and float(place[0]) < GAUSSIAN]
-    return [a - b for a, b in pairs if a is not None and b is not None]
+    found: dict[str, list[float]] = {}
+    for (alpha, mixing), mine in ours.items():
+        other = theirs.get((alpha, mixing))
+        if mine is not None and other is not None and float(alpha) < GAUSSIAN:
+            found.setdefault(str(mixing), []).append(mine - other)
+    return [fmean(own) for own in found.values()]
+
+
+def _error(leads: Sequence[float]) -> float:
+    """Standard error of the mean of at least two."""
+    return stdev(leads) / math.sqrt(len(leads))
 
 
 def _clear(leads: Sequence[float]) -> float:
-    """The sign of a mean that is two standard errors from 0; 0 otherwise, and for few places."""
+    """The sign of a mean that Student's t tells from 0 with 95 %; 0 otherwise, and for few mixings."""
     if len(leads) < _FEWEST:
         return 0.0
-    middle, error = fmean(leads), stdev(leads) / math.sqrt(len(leads))
-    return math.copysign(1.0, middle) if abs(middle) > 2 * error else 0.0
+    middle, reach = fmean(leads), float(stdtrit(len(leads) - 1, 0.975))
+    return math.copysign(1.0, middle) if abs(middle) > reach * _error(leads) else 0.0
 
 
 def heavy_words(lines: Lines, theory: Theory) -> str:
     """What heavy tails do in each world."""
-    parts = []
+    parts, every = [], []
     for name, own in lines.items():
         heavy = [row for row in own if float(row.labels["alpha"]) < 1]
         found = values(heavy, "r2")
         if not found:
             continue
+        every += found
         lowest = min(alphas_of(heavy))
         said = theory[name, lowest]
         parts.append(
@@ -178,10 +204,10 @@ def heavy_words(lines: Lines, theory: Theory) -> str:
         )
     if not parts:
         return ""
+    start = "Heavy tails are lost, for different reasons. " if max(every) < _HEAVY else ""
     return (
-        "Heavy tails are lost, for different reasons. A linear map must follow the few far samples that "
-        "hold the "
-        "variance, and the embedding that theory asks for bends exactly there: " + "; ".join(parts) + "."
+        f"{start}For heavy tails a linear map must follow the few far samples that hold the variance, and "
+        f"the embedding that theory asks for bends exactly there: {'; '.join(parts)}."
     )
 
 

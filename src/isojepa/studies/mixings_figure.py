@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import nn
 
 from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import arrange
@@ -13,8 +14,10 @@ from isojepa.runs import load
 from isojepa.studies.measured import grouped, mean, measured
 from isojepa.studies.results import COLORS, plain_axes
 from isojepa.studies.settings import PUBLISHED
-from isojepa.studies.study import RECORDS, Label, Row
+from isojepa.studies.study import Label, Row
+from isojepa.worlds import World
 
+Drawn = tuple[Row, nn.Module, World]
 _LEAST = 1e-5  # of 1 - R^2 that is drawn
 _POINTS = 1500
 _HALF = 3.8  # half a square of latents, and of embeddings turned onto them
@@ -66,15 +69,16 @@ def losses_of_recovery(rows: Sequence[Row]) -> Figure:
 def planes(rows: Sequence[Row]) -> Figure | None:
     """Latents, observations and embeddings of the run of median R^2 of every mixing and objective.
 
-    The encoders are in the records; None where those are not at hand.
+    The encoders are in the records; None where those are not at hand, as in rows from a file.
     """
-    chosen: dict[tuple[Label, Label], Row] = {}
+    chosen: dict[tuple[Label, Label], Drawn] = {}
     for (mixing, objective), own in grouped(rows, "mixing", "objective").items():
         scored = sorted(
             (row for row in own if measured(row, "r2") is not None), key=lambda row: float(row.scores["r2"])
         )
-        if scored and (RECORDS / scored[len(scored) // 2].record).is_dir():
-            chosen[mixing, objective] = scored[len(scored) // 2]
+        found = _loaded(scored[len(scored) // 2]) if scored else None
+        if found is not None:
+            chosen[mixing, objective] = found
     if not chosen:
         return None
     mixings = list(dict.fromkeys(mixing for mixing, _ in chosen))
@@ -89,7 +93,18 @@ def planes(rows: Sequence[Row]) -> Figure | None:
     return figure
 
 
-def _line(line: Sequence[Axes], mixing: str, own: Sequence[tuple[Label, Row | None]], first: bool) -> None:
+def _loaded(row: Row) -> Drawn | None:
+    """A row with its encoder and world; None where the record is not at hand, or its encoder is lost."""
+    if row.path is None:
+        return None
+    try:
+        encoder, world, _ = load(row.path)
+    except (ValueError, OSError):
+        return None
+    return row, encoder, world
+
+
+def _line(line: Sequence[Axes], mixing: str, own: Sequence[tuple[Label, Drawn | None]], first: bool) -> None:
     for axes in line:
         axes.set_xticks([])
         axes.set_yticks([])
@@ -101,11 +116,11 @@ def _line(line: Sequence[Axes], mixing: str, own: Sequence[tuple[Label, Row | No
         for axes, name in zip(line, names, strict=True):
             axes.set_title(name, fontsize=9, color=INK)
     drawn = False
-    for axes, (_, row) in zip(line[2:], own, strict=True):
-        if row is None:
+    for axes, (_, found) in zip(line[2:], own, strict=True):
+        if found is None:
             axes.set_axis_off()
             continue
-        encoder, world, _ = load(RECORDS / row.record)
+        row, encoder, world = found
         shown = arrange(**points_in_world(encoder, world), limit=_POINTS)
         if not drawn:
             latents, observations = shown.panels[:2]

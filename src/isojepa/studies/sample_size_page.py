@@ -263,10 +263,12 @@ def _bound(rows: Sequence[Row]) -> str:
     ]
     start = "**The bound holds on fresh pairs" if held == len(known) else "**The bound does not always hold"
     middle = f", {median(ratios):.0f} times the error at the median" if ratios else ""
-    return (
-        f"{start}**: in {held} of {len(known)} runs, overfitted ones included{middle}. It grows with the "
-        "error, so an encoder that has learned its pairs by heart is not certified."
-    )
+    text = f"{start}**: in {held} of {len(known)} runs, overfitted ones included{middle}."
+    if held == len(known):
+        text += (
+            " It grows with the error, so an encoder that has learned its pairs by heart is not certified."
+        )
+    return text
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:

@@ -6,7 +6,7 @@ alone: studies that share a run share its record, whatever folder of records the
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -59,6 +59,7 @@ class Row:
         cpu_seconds: processor time of it; None in records from before it was kept.
         loss: the last window's mean loss in training; None if the run diverged before the first.
         record: name of the record's folder.
+        path: where the record is; None if the row comes from a file of rows.
     """
 
     labels: dict[str, Label]
@@ -70,10 +71,15 @@ class Row:
     loss: float | None
     record: str
     cpu_seconds: float | None = None
+    path: Path | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; settings that are open in every config, unless asked for, are left out."""
-        return {**asdict(self), "config": _without_open(self.config, Config().to_dict())}
+        return {**self.values(), "config": _without_open(self.config, Config().to_dict())}
+
+    def values(self) -> dict[str, Any]:
+        """What is kept of the row: all but where its record is."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Row":
@@ -202,8 +208,9 @@ def _row(cell: Cell, path: Path) -> Row | None:
             loss=_numbers((result.get("metrics") or {}).get("loss")),
             record=path.name,
             cpu_seconds=None if (spent := result.get("cpu_seconds")) is None else float(spent),
+            path=path,
         )
-    except ValueError:
+    except (ValueError, TypeError, AttributeError, KeyError):  # a file that holds something else
         return None
 
 
