@@ -138,7 +138,7 @@ class SlicedInfoNCE(nn.Module):
         views = ranks.gather(check_views(views))
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
-        projected = views.unsqueeze(1) @ frames / self.sigma  # (view, slice, batch, k)
+        projected = _project(views, frames) / self.sigma
         if self.slices * views.shape[1] ** 2 <= _TOGETHER:
             alignment, regularizer = contrast(projected)
         else:  # slice by slice, each computed again in the backward pass: memory of one batch^2
@@ -185,6 +185,11 @@ def _without_depths(similarity: Tensor) -> Tensor:
         return similarity
     tops = torch.minimum(known.amax(-1, keepdim=True), known.amax(-2, keepdim=True))
     return torch.maximum(similarity, tops - _DEPTH)
+
+
+def _project(views: Tensor, frames: Tensor) -> Tensor:
+    """Views (view, batch, dim) on frames (slice, dim, k), in one product: (view, slice, batch, k)."""
+    return (views @ torch.cat(frames.unbind(), dim=1)).unflatten(-1, (-1, frames.shape[-1])).transpose(1, 2)
 
 
 def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Tensor:

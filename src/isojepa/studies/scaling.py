@@ -107,6 +107,8 @@ def _ours(method: str, dim: int, world: int) -> Cell:
         # subspaces that fill the space, or most directions are not seen in a step
         objective = replace(objective, slices=max(8, dim // SUBSPACE))
         recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * learning_rate(dim))
+        if dim > 512:
+            recipe = replace(recipe, steps=2 * recipe.steps, eval_every=2 * recipe.steps)
     return _cell(method, OURS, objective, recipe, dim, world, 0)
 
 
