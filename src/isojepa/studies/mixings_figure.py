@@ -19,7 +19,7 @@ from isojepa.worlds import World
 
 Drawn = tuple[Row, nn.Module, World]
 _LEAST = 1e-5  # of 1 - R^2 that is drawn
-_POINTS = 1500
+_POINTS = 1000
 _HALF = 3.8  # half a square of latents, and of embeddings turned onto them
 _WIDTH = 0.8  # of the group of one mixing
 
@@ -84,7 +84,7 @@ def planes(rows: Sequence[Row]) -> Figure | None:
     mixings = list(dict.fromkeys(mixing for mixing, _ in chosen))
     objectives = list(dict.fromkeys(objective for _, objective in chosen))
     figure = Figure(
-        figsize=(1.75 * (2 + len(objectives)), 1.8 * len(mixings) + 0.3), dpi=110, layout="constrained"
+        figsize=(1.75 * (2 + len(objectives)), 1.8 * len(mixings) + 0.3), dpi=90, layout="constrained"
     )
     panels = figure.subplots(len(mixings), 2 + len(objectives), squeeze=False)
     for line, mixing in zip(panels, mixings, strict=True):

@@ -115,17 +115,19 @@ def _answer(ours: Sequence[dict[str, Any]]) -> str:
     turned = [
         cell for cell in ours if cell["r2_orthogonal"] is not None and cell["r2_orthogonal"] >= _ROTATION
     ]
-    text = (
-        f"In {len(turned)} of {len(ours)} pairs of mixing and objective the mean embedding is a rotation of "
-        f"the latents to within {1 - _ROTATION:.0%} of their variance."
-    )
+    parts = []
+    for objective in dict.fromkeys(cell["objective"] for cell in ours):
+        own = [cell["r2"] for cell in ours if cell["objective"] == objective]
+        parts.append(f"{objective} {min(own):.4f} to {max(own):.4f}")
+    count = len({cell["mixing"] for cell in ours})
+    text = f"Held-out R² over {count} mixing{'s' * (count != 1)}, means over seeds: {'; '.join(parts)}."
     observed = [cell["r2_observed"] for cell in ours if cell["r2_observed"] is not None]
     if observed:
-        text += (
-            f" The observations themselves give a linear map R² {min(observed):.3f} to {max(observed):.3f}, "
-            f"the embeddings {min(c['r2'] for c in ours):.4f} to {max(c['r2'] for c in ours):.4f}."
-        )
-    return text
+        text += f" The observations themselves give {min(observed):.3f} to {max(observed):.3f}."
+    return (
+        f"{text} In {len(turned)} of {len(ours)} pairs of mixing and objective the embedding is on average a "
+        f"rotation of the latents to within {1 - _ROTATION:.0%} of their variance."
+    )
 
 
 def _best(ours: Sequence[dict[str, Any]]) -> str:
@@ -183,6 +185,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         "What is published as VICReg is a whitening penalty and stands beside our whitening. VICReg is the "
         "variance and covariance terms of its own authors, with weights that were chosen on the spiral; "
         f"{RELEASED!r} has those of its released code, 25 : 25 : 1.",
-        "InfoNCE is published with a kernel of width 1, which does not fit the pairs; ours is matched to "
-        "them: σ² = (1 − ρ²)/ρ.",
+        "InfoNCE is published with the kernel exp(−d²), which does not fit the pairs; ours is matched to "
+        "them: exp(−d²/2σ²) with σ² = (1 − ρ²)/ρ.",
     ]

@@ -14,7 +14,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from PIL import Image
 
-from isojepa.files import write_text
+from isojepa.files import write_text, write_whole
 from isojepa.report.study_page import Shown, ShownPicture, ShownTable, write_study_page
 from isojepa.report.template import duration
 from isojepa.studies.evidence import Evidence, rounded, write_evidence
@@ -25,6 +25,7 @@ from isojepa.studies.study import Study, blame
 from isojepa.studies.telling import how_made, settings_of, text_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_LARGEST_PNG = 200_000  # bytes of a file with all colours
 _LARGEST_SVG = 400_000  # bytes; a picture with more points than that is kept as PNG alone
 
 _LARGEST_INSIDE = 100_000  # characters of an SVG in the page; a sharp PNG takes about as many
@@ -114,6 +115,9 @@ def _csv(table: Table) -> str:
 def _draw(out: Path, stem: str, picture: Picture) -> tuple[ShownPicture, list[Path]]:
     png, vector = out / f"{stem}.png", out / f"{stem}.svg"
     write_figure(png, picture.figure)
+    if png.stat().st_size > _LARGEST_PNG:
+        small, _ = _small_png(picture.figure, 1.0)
+        write_whole(png, lambda path: _write(path, small))
     drawn = io.StringIO()
     # a fixed salt and no date: the same figure is the same file
     with matplotlib.rc_context({"svg.hashsalt": stem}):
@@ -128,16 +132,20 @@ def _draw(out: Path, stem: str, picture: Picture) -> tuple[ShownPicture, list[Pa
         vector.unlink(missing_ok=True)  # one of an earlier, smaller picture
     if len(svg) <= _LARGEST_INSIDE:
         return ShownPicture(picture.name, picture.caption, svg), files
-    return ShownPicture(picture.name, picture.caption, *_small_png(picture.figure)), files
+    return ShownPicture(picture.name, picture.caption, *_small_png(picture.figure, _SHARPER)), files
 
 
-def _small_png(figure: Figure) -> tuple[bytes, int]:
-    """A figure for the page, sharper than the file but with 256 colours, and its width in pixels."""
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _small_png(figure: Figure, sharper: float) -> tuple[bytes, int]:
+    """A figure of 256 colours, with more pixels than its own size has, and its width at that size."""
     drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=_SHARPER * figure.dpi)
+    figure.savefig(drawn, format="png", dpi=sharper * figure.dpi)
     image = Image.open(drawn).convert("RGB")
     image.quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
-    return small.getvalue(), round(image.width / _SHARPER)
+    return small.getvalue(), round(image.width / sharper)
 
 
 def _write_page(
