@@ -18,7 +18,7 @@ _PUBLISHED = {"sigreg": "SIGReg", "vicreg": "whitening", "infonce": "InfoNCE, pu
 
 def recovery_figure(cells: Mapping[tuple[Any, ...], Sequence[Row]]) -> Figure:
     """1 - R^2 by method; two panels: objectives of batch statistics, and contrastive ones."""
-    figure = Figure(figsize=(10, 4.2), dpi=100, layout="constrained")
+    figure = Figure(figsize=(10, 5.2), dpi=100, layout="constrained")
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     methods = list(dict.fromkeys(str(method) for _, method, _ in cells))
     for axes, title, contrastive in zip(
@@ -43,12 +43,20 @@ def recovery_figure(cells: Mapping[tuple[Any, ...], Sequence[Row]]) -> Figure:
                 if name == method:
                     _published(axes, kind, color)
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda dim, _: f"{dim:g}")
         axes.set_yscale("log")
         plain_axes(axes, title, "latents", "1 − R²  of z from h")
         axes.grid(axis="y", color=FRAME, linewidth=0.6)
         axes.set_axisbelow(True)
         if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize=7.5, frameon=False, labelcolor=INK, loc="best")
+            axes.legend(
+                fontsize=7.5,
+                frameon=False,
+                labelcolor=INK,
+                loc="upper center",
+                bbox_to_anchor=(0.5, -0.14),
+                ncols=2,
+            )
     return figure
 
 
@@ -71,5 +79,5 @@ def _published(axes: Any, kind: str, color: str) -> None:
         ":",
         color=color,
         lw=1.2,
-        label=f"{_PUBLISHED[kind]}, published",
+        label=f"{_PUBLISHED[kind].split(',')[0]}, published",
     )
