@@ -145,3 +145,27 @@ def test_sources_are_in_the_catalogue() -> None:
     from isojepa.studies.catalogue import STUDIES
 
     assert set(SOURCES) <= set(STUDIES)
+
+
+def test_rows_kept_by_the_sources_are_those_of_the_records(tmp_path) -> None:
+    from isojepa.studies.evidence import gather, read_kept, write_evidence
+    from isojepa.studies.writing import write_report
+    from tests.studies.small import leave_records
+
+    records, kept = tmp_path / "records", tmp_path / "kept"
+    leave_records(STUDY.plan("quick"), records)
+    for study in (GRID, MIXINGS):
+        write_evidence(kept / f"{study.name}.json", gather(study, "quick", records))
+    found, made = read_kept(STUDY, kept, "quick"), gather(STUDY, "quick", records)
+    known = {row.record for study in (GRID, MIXINGS) for row in gather(study, "quick", records).rows}
+    wanted = [row.to_dict() for row in made.rows if row.record in known]
+    assert str([row.to_dict() for row in found.rows]) == str(wanted)  # as text, for some scores are NaN
+    assert 0 < len(found.rows) == found.runs - found.missing
+    assert found.versions == made.versions
+    write_report(STUDY, made, tmp_path / "out")
+    assert not (tmp_path / "out/bound.json").exists()
+    assert "[grid.json](grid.json)" in (tmp_path / "out/bound.md").read_text()
+    assert not read_kept(STUDY, tmp_path, "quick").rows
+    write_evidence(kept / "grid.json", replace(gather(GRID, "quick", records), scale="paper"))
+    with pytest.raises(ValueError, match="different scales: mixings is quick, grid is paper"):
+        read_kept(STUDY, kept, "quick")

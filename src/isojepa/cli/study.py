@@ -73,19 +73,17 @@ class StudyReport:
         return 0
 
     def _evidence(self, name: str, study: "AnyStudy") -> "Evidence":
-        from isojepa.studies.evidence import Evidence, gather, read_evidence
+        from isojepa.studies.evidence import gather, read_evidence, read_kept
 
         called = "" if name == study.name else name
         if self.source is None:
             return gather(study, self.scale, self.records, called)
-        path = self.source
-        if path.is_dir():
-            path = path / f"{study.name}.json"
-            if not path.exists():
-                return Evidence(study.name, self.scale, [], 0, 0, [], called)
-        evidence = read_evidence(path, called)
+        if self.source.is_dir():
+            return read_kept(study, self.source, self.scale, called)
+        evidence = read_evidence(self.source, called)
         if evidence.study != study.name:
-            raise ValueError(f"{path} holds the rows of study {evidence.study!r}, not of {study.name!r}")
+            told = f"{self.source} holds the rows of study {evidence.study!r}, not of {study.name!r}"
+            raise ValueError(f"{told}, which reads those of a folder" if study.sources else told)
         return evidence
 
     def _nothing(self, empty: "Sequence[Evidence]") -> str:

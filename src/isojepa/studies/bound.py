@@ -45,4 +45,5 @@ STUDY = Study(
     source="Klindt, LeCun & Balestriero (2026), Figure 4a, Appendix H, bound decomposition",
     cells=cells,
     report=report,
+    sources=SOURCES,
 )

@@ -14,6 +14,7 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
+from isojepa.runs import record_path
 from isojepa.studies.study import RECORDS, Row, Study, collect, unique
 from isojepa.training.records import Record
 
@@ -132,6 +133,42 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
         raise ValueError(f"{path} has a row that cannot be read: {error}") from error
     header = {name: data[name] for name in _HEADER if name != "defaults"}
     return Evidence(rows=rows, called=called, **header)
+
+
+def read_kept(study: Study, folder: Path, scale: str, called: str = "") -> Evidence:
+    """Read what reports left in a folder: the rows of a study, or those of its sources that are its own.
+
+    Args:
+        study: whose rows.
+        folder: of the reports.
+        scale: told if there is nothing.
+        called: see `Evidence`.
+
+    Raises:
+        ValueError: a file is damaged or holds the rows of something else, or the scales of sources differ.
+    """
+    kept = []
+    for name in study.sources or (study.name,):
+        path = folder / f"{name}.json"
+        if path.exists():
+            kept.append(read_evidence(path, called))
+            if kept[-1].study != name:
+                raise ValueError(f"{path} holds the rows of study {kept[-1].study!r}, not of {name!r}")
+    if not kept:
+        return Evidence(study.name, scale, [], 0, 0, [], called)
+    if not study.sources:
+        return kept[0]
+    scales = {evidence.study: evidence.scale for evidence in kept}
+    if len(set(scales.values())) > 1:
+        told = ", ".join(f"{name} is {scale}" for name, scale in scales.items())
+        raise ValueError(f"{folder} holds rows of different scales: {told}")
+    cells = unique(study.plan(kept[0].scale))
+    known = {row.record: row for evidence in kept for row in evidence.rows}
+    named = [(known.get(record_path(cell.config).name), cell) for cell in cells]
+    rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
+    versions = [version for evidence in kept for version in evidence.versions]
+    each = [version for index, version in enumerate(versions) if version not in versions[:index]]
+    return Evidence(study.name, kept[0].scale, rows, len(cells), len(cells) - len(rows), each, called)
 
 
 def common_settings(

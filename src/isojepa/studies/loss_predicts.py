@@ -42,4 +42,5 @@ STUDY = Study(
     source="Klindt, LeCun & Balestriero (2026), Appendix H, loss predictivity",
     cells=cells,
     report=report,
+    sources=SOURCES,
 )

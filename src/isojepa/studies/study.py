@@ -115,6 +115,7 @@ class Study:
         source: the published table or figure it stands beside.
         cells: scale ("quick", "standard" or "paper") -> the runs.
         report: rows -> what was found.
+        sources: studies all of whose runs it reads, if it makes none of its own: their rows are its rows.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Study:
     source: str
     cells: Callable[[str], Sequence[Cell]]
     report: Callable[[Sequence[Row]], Findings]
+    sources: Sequence[str] = ()
 
     def plan(self, scale: str) -> list[Cell]:
         """The cells of a scale, their configs as a record gives them back: 1 where a float belongs is 1.0.

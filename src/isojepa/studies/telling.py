@@ -47,13 +47,14 @@ def how_made(study: Study, evidence: Evidence) -> dict[str, str]:
     """How a report was made, in Markdown: what -> how."""
     endings = ", ".join(f"{count} {status}" for status, count in evidence.endings.items())
     report = f"isojepa study report {evidence.typed} --scale {evidence.scale}"
+    kept = [f"[{name}.json]({name}.json)" for name in study.sources or (study.name,)]
     made = {
         "Commands": f"`{evidence.sweep}`, then `{report}`",
         "Runs": f"{evidence.runs - evidence.missing} of {evidence.runs}: {endings}",
         "Training": f"{duration(evidence.seconds)} in all, without the scoring",
         "Made with": "; ".join(map(_versions, evidence.versions)),
         "Beside": study.source,
-        "Every run": f"[{study.name}.json]({study.name}.json): config, scores, seconds, record",
+        "Every run": f"{', '.join(kept)}: config, scores, seconds, record",
     }
     return {what: how for what, how in made.items() if how}
 

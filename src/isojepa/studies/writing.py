@@ -1,6 +1,7 @@
 """The report of a study as files: NAME.json, .md, .csv for each table, .png and .svg for each picture, .html.
 
-All of them are functions of the rows: made again from NAME.json they have the same bytes.
+All of them are functions of the rows: made again from NAME.json they have the same bytes. A study that reads
+the runs of others leaves no rows: theirs hold them.
 """
 
 import csv
@@ -66,8 +67,10 @@ def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
         raise ValueError(f"the name of a study must be letters, digits, - and _, got {study.name!r}")
     findings = _ask(study, evidence)
     _check_names(findings)
-    files = [out / f"{study.name}.json"]
-    write_evidence(files[0], evidence)
+    files = []
+    if not study.sources:  # whose rows are kept by its sources
+        files.append(out / f"{study.name}.json")
+        write_evidence(files[0], evidence)
     for table in findings.tables:
         files.append(out / f"{study.name}-{table.name}.csv")
         write_text(files[-1], _csv(table))
