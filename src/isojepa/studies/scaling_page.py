@@ -245,8 +245,9 @@ def _met(cells: Mapping[tuple[Any, ...], Sequence[Row]], method: str) -> str:
     short = {dim: (r2, known) for dim, (r2, known) in found.items() if r2 < known - 5e-7}
     low, high = min(found, key=lambda dim: found[dim]), max(found, key=lambda dim: found[dim])
     text = (
-        f"{method}: held-out R² between {found[high][0]:.6f} (at {high:,} latents) and {found[low][0]:.6f} "
-        f"(at {low:,}), at or above the published in {len(found) - len(short)} of {len(found)} dimensions"
+        f"{method[:1].upper()}{method[1:]}: held-out R² between {found[high][0]:.6f} (at {high:,} latents) "
+        f"and {found[low][0]:.6f} (at {low:,}), at or above the published in "
+        f"{len(found) - len(short)} of {len(found)} dimensions"
     )
     if short:
         worst = ", ".join(
