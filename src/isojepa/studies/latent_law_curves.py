@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from isojepa.studies.measured import mean
+from isojepa.studies.measured import mean, measured
 from isojepa.studies.settings import PUBLISHED
 from isojepa.studies.study import Row
 
 PLATEAU = 0.9  # R^2 that counts as recovered
 GAUSSIAN = 2.0  # alpha
-LOST = 0.1  # R^2 of a latent that was not learned
+LOST = 0.55  # share of the R^2 of a Gaussian embedding below which a direction was not learned
 SCORES = {"r2": "on samples of the law", "r2_grid": "on the grid"}
 
 Lines = Mapping[str, Sequence[Row]]  # a world, told apart by settings -> its rows
@@ -65,7 +65,10 @@ def plateau(rows: Sequence[Row], score: str) -> tuple[float, float] | None:
     return alphas[low], alphas[high]
 
 
-def lost_latent(row: Row) -> bool:
-    """Whether some latent of a run is not in its embedding."""
-    each = row.scores.get("r2_each")
-    return each is not None and len(each) > 0 and min(each) < LOST
+def lost_latent(row: Row, gaussian: float) -> bool:
+    """Whether a direction of the plane is not in the embedding: half of the R^2 of a Gaussian one, or less.
+
+    The direction need not be a latent's own, so the R^2 of single latents does not tell.
+    """
+    r2 = measured(row, "r2")
+    return r2 is not None and r2 < LOST * gaussian

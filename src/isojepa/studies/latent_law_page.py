@@ -100,7 +100,7 @@ def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
                 "white": said.white,
                 "gaussian": said.gaussian,
                 "rank": said.rank,
-                "lost": sum(map(lost_latent, here)) if said.gaussian > 2 * LOST else None,
+                "lost": sum(lost_latent(row, said.gaussian) for row in here),
                 "runs": len(here),
             }
             for objective in objectives:
@@ -123,8 +123,8 @@ def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
         note=(
             "Theory, white: squared correlation of a latent with its slowest function, none where there "
             "is no slowest. Theory, Gaussian: with its normal score. Rank correlation: Spearman's, of a "
-            f"latent across a pair. Lost a latent: runs with an R² below {LOST:g} for one of the two, asked "
-            "where a Gaussian embedding would have clearly more."
+            f"latent across a pair. Lost a latent: runs with less than {LOST:g} of what a Gaussian embedding "
+            "would have."
         ),
     )
 
