@@ -115,8 +115,49 @@ def trust() -> str:
     return summary(json.loads((RESULTS / "label_free_spectrum.json").read_text())["rows"])
 
 
+def scaling() -> str:
+    """R^2 by dimension, ours beside the published."""
+    from isojepa.studies.evidence import read_evidence
+    from isojepa.studies.measured import grouped, mean
+    from isojepa.studies.scaling_page import beside, best_of
+
+    evidence = read_evidence(RESULTS / "scaling.json")
+    ours = [row for row in best_of(evidence.rows) if row.labels["settings"] == "ours"]
+    methods = {"SIGReg": 6, "whitening": 6, "InfoNCE, published width": 3, "InfoNCE, sliced": 4}
+    heads = [
+        title for name in methods for title in ((name, "published") if name != "InfoNCE, sliced" else (name,))
+    ]
+    lines = [f"| latents | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for (dim,), rows in sorted(grouped(ours, "dim").items()):
+        cells = [f"{dim:,}"]
+        for name, digits in methods.items():
+            r2 = mean([row for row in rows if row.labels["method"] == name], "r2")
+            cells.append("" if r2 is None else f"{r2:.{digits}f}")
+            known = beside(name, dim)
+            if name != "InfoNCE, sliced":
+                cells.append("" if known is None else f"{known.r2_h_to_z:.{digits}f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def found() -> str:
+    """What each study found first, with a link to the rest."""
+    from isojepa.studies.catalogue import STUDIES, find_study
+    from isojepa.studies.evidence import read_kept
+
+    parts = []
+    for name in STUDIES:
+        study = find_study(name)
+        evidence = read_kept(study, RESULTS, "standard")
+        if evidence.rows:
+            summary = study.report(evidence.rows).summary
+            parts.append(f"**[{study.title}](results/{name}.md)**, {evidence.runs} runs. {summary[0]}")
+    return "\n\n".join(parts)
+
+
 PAGES = {
-    "README.md": {"quality": quality, "speed": speed},
+    "README.md": {"quality": quality, "scaling": scaling, "speed": speed},
+    "docs/studies.md": {"found": found},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
     "docs/spectrum.md": {"trust": trust},
