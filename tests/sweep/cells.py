@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -65,13 +66,14 @@ def write_study(path: Path, configs: Mapping[str, Config]) -> Path:
 
 
 def start_sweep(study: Path, records: Path, *flags: str, **options: Any) -> subprocess.Popen[str]:
-    """`isojepa sweep` in a process of its own."""
+    """`isojepa sweep` in a process of its own, which hears Ctrl-C even if the tests themselves do not."""
     return subprocess.Popen(
         [sys.executable, "-m", "isojepa", "sweep", str(study), "--records", str(records), *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,
     )
 
