@@ -19,7 +19,8 @@ from isojepa.sweep.work import NOTES, notes_path
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
 
 TOOLS = Path(__file__).parents[2] / "tools" / "slurm"
-RUNS = {str(seed): tiny(seed, steps=800, checkpoint_seconds=0.1) for seed in range(4)}
+# long enough that none ends while another is being hit
+RUNS = {str(seed): tiny(seed, steps=6000, checkpoint_seconds=0.1) for seed in range(4)}
 
 
 def missing() -> str:
