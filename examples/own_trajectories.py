@@ -24,8 +24,8 @@ with tempfile.TemporaryDirectory() as folder:
         stride=8,
     )
     train, held_out = recorded.split(held_out=0.2)
-    chosen = ij.worlds.isotropise(train, strength=0.5, method="moments")
-    print(chosen.dose)
+    chosen = ij.isotropise.isotropise(train, strength=0.5, method="moments")
+    print(chosen.effect)
 
     certificates = {}
     for name, pairs in {"as they are": train, "isotropised": chosen.recorded}.items():

@@ -1,6 +1,6 @@
 """isojepa: train joint-embedding world models and certify that they recovered the world."""
 
-from isojepa import certificates, encoders, objectives, training, worlds
+from isojepa import certificates, encoders, isotropise, laws, objectives, training, worlds
 from isojepa.certificates import Certificate, certify
 from isojepa.seeds import generator
 from isojepa.training import Record, Run, fit
@@ -16,6 +16,8 @@ __all__ = [
     "encoders",
     "fit",
     "generator",
+    "isotropise",
+    "laws",
     "objectives",
     "training",
     "worlds",

@@ -9,6 +9,7 @@ from torch import nn
 
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig, config_from
 from isojepa.encoders import ENCODERS
+from isojepa.laws import LAWS, Law
 from isojepa.names import build, choose
 from isojepa.objectives import (
     AnInfoNCE,
@@ -23,7 +24,7 @@ from isojepa.objectives import (
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import Run, fit
 from isojepa.training.records import Record, record_id
-from isojepa.worlds import LAWS, MIXINGS, PROCESSES, Law, World
+from isojepa.worlds import MIXINGS, PROCESSES, World
 
 
 def build_world(config: WorldConfig) -> World:

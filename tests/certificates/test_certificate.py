@@ -126,7 +126,7 @@ def test_what_is_missing_for_a_bound_is_said(gaussian_pairs):
     assert (
         "one correlation for all" in ij.certify(lambda x: x, uneven, samples=2000, checks=False).bound_missing
     )
-    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.worlds.StudentT()))
+    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.laws.StudentT()))
     assert "Gaussian latents" in ij.certify(lambda x: x, heavy, samples=2000, checks=False).bound_missing
 
 

@@ -139,7 +139,7 @@ def test_what_is_missing_for_a_spectrum_is_said():
     certificate = ij.certify(h, next=h_next)
     assert "needs latents, or embeddings along trajectories" in certificate.spectrum_missing
     assert "No spectrum: " in str(certificate)
-    flat = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.worlds.Uniform()))
+    flat = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.laws.Uniform()))
     assert "Gaussian latents" in ij.certify(lambda x: x, flat, samples=2000).spectrum_missing
 
 

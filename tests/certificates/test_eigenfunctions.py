@@ -14,20 +14,10 @@ from isojepa.certificates.eigenfunctions import (
     predict_r2,
     predict_r2_of_sample,
 )
+from isojepa.laws import GeneralizedNormal, Normal, SpectrumWarning, StudentT, Uniform, bimodal, eigensystem
 from isojepa.linear import held_out_r2
 from isojepa.seeds import generator
-from isojepa.worlds import (
-    GeneralizedNormal,
-    Langevin,
-    NoisyCopies,
-    Normal,
-    OrnsteinUhlenbeck,
-    SpectrumWarning,
-    StudentT,
-    Uniform,
-    bimodal,
-    eigensystem,
-)
+from isojepa.worlds import Langevin, NoisyCopies, OrnsteinUhlenbeck
 
 
 def test_the_best_r2_has_its_closed_forms():

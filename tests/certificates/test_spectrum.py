@@ -11,7 +11,8 @@ import torch
 import isojepa as ij
 from isojepa.certificates.spectrum import Spectrum, check_latents, measure_spectrum
 from isojepa.files import plain
-from isojepa.worlds import GeneralizedNormal, NoisyCopies, OrnsteinUhlenbeck, Parabola, Spiral, World
+from isojepa.laws import GeneralizedNormal
+from isojepa.worlds import NoisyCopies, OrnsteinUhlenbeck, Parabola, Spiral, World
 
 
 def planar(mixing=None, rho=0.9):

@@ -4,7 +4,7 @@ import math
 
 from isojepa.certificates.intervals import Interval
 from isojepa.report.charts import Chart, Series, chart_data, scale_for, with_intervals
-from isojepa.report.each import each, place
+from isojepa.report.nines import nines_figure, place
 
 
 def test_what_is_not_finite_is_a_gap_and_an_empty_chart_is_left_out() -> None:
@@ -25,11 +25,11 @@ def test_scale_is_logarithmic_only_for_positive_values_of_several_magnitudes() -
 
 
 def test_few_are_rows_many_are_sorted_and_one_is_not_shown() -> None:
-    assert each("n", "t", "latent", "R²", [0.5]).html == ""
-    few = each("n", "t", "latent", "R²", [0.5, math.nan, 0.9999])
+    assert nines_figure("n", "t", "latent", "R²", [0.5]).html == ""
+    few = nines_figure("n", "t", "latent", "R²", [0.5, math.nan, 0.9999])
     assert few.html.count('class="each"') == 3
     assert few.html.count("<b ") == 2
-    (chart,) = each("n", "t", "latent", "R²", [0.9, math.nan, *[0.5] * 20, 0.1]).charts
+    (chart,) = nines_figure("n", "t", "latent", "R²", [0.9, math.nan, *[0.5] * 20, 0.1]).charts
     assert chart.labels is not None
     assert (chart.labels[0], chart.labels[-2], chart.labels[-1]) == ("latent 22", "latent 0", "latent 1")
 

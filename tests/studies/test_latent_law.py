@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from isojepa.laws import GeneralizedNormal
 from isojepa.runs import build_all, train
 from isojepa.seeds import generator
 from isojepa.studies.catalogue import find_study
@@ -14,7 +15,7 @@ from isojepa.studies.latent_law import ALPHAS, MIXINGS, STUDY, WORLDS
 from isojepa.studies.latent_law_theory import expected, noisy_copies
 from isojepa.studies.scores import score
 from isojepa.studies.study import Row, collect, unique
-from isojepa.worlds import GeneralizedNormal, Langevin, NoisyCopies
+from isojepa.worlds import Langevin, NoisyCopies
 
 
 def row(world, alpha, mixing="spiral", objective="SIGReg", seed=0, settings="ours", **scores):

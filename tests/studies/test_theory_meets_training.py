@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from isojepa.laws import GeneralizedNormal, eigensystem
 from isojepa.studies.theory_meets_training import Study, laws
 from isojepa.studies.theory_meets_training_page import summaries
-from isojepa.worlds import GeneralizedNormal, eigensystem
 
 
 def test_the_curve_is_1_at_2_alone_and_knows_the_ratio():

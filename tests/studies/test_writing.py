@@ -17,7 +17,7 @@ from isojepa.config import Config
 from isojepa.runs import record_path
 from isojepa.studies.evidence import common_settings, gather, read_evidence, rounded, write_evidence
 from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table
-from isojepa.studies.telling import settings_of, text_of
+from isojepa.studies.formatting import settings_of, text_of
 from isojepa.studies.writing import write_report
 from isojepa.training import Record
 from tests.studies.small import PUBLISHED, STUDY, leave_records, scores_of

@@ -17,8 +17,8 @@ from isojepa.runs import record_path
 from isojepa.sweep.environment import environment
 from isojepa.sweep.estimate import estimate
 from isojepa.sweep.local import Local, cores
+from isojepa.sweep.record_state import pace, state_of
 from isojepa.sweep.screen import Lines
-from isojepa.sweep.standing import pace, standing
 from isojepa.sweep.sweep import prepare_folder, run_sweep
 from isojepa.sweep.tally import Tally
 from isojepa.sweep.work import NOTES, work
@@ -132,7 +132,7 @@ def test_a_run_that_kills_its_worker_twice_is_told_with_the_signal(tmp_path):
 
     def kill_twice():
         for pid in workers_of(os.getpid()):
-            late = pace(victim).step > 20 * (1 + len(killed)) and standing(victim) == "started"
+            late = pace(victim).step > 20 * (1 + len(killed)) and state_of(victim) == "started"
             if pid not in killed and late and len(killed) < 2:  # the next worker has another run
                 killed.append(pid)
                 os.kill(pid, signal.SIGSEGV)
@@ -200,7 +200,7 @@ def test_two_sweeps_on_one_folder_share_the_runs(tmp_path):
         assert set(told.values()) <= {1}
     for config in configs.values():
         path = record_path(config, records)
-        assert standing(path) == "done"
+        assert state_of(path) == "done"
         steps = [line.split(",")[0] for line in (path / "metrics.jsonl").read_text().splitlines()]
         assert steps == [f'{{"step": {n}' for n in range(10, 121, 10)]  # nothing lost or doubled
 
@@ -213,8 +213,8 @@ def test_a_run_that_is_held_elsewhere_is_waited_for(tmp_path):
     seen = []
 
     def release():
-        if standing(tasks[1].path) == "done" and not seen:
-            seen.append(standing(tasks[0].path))
+        if state_of(tasks[1].path) == "done" and not seen:
+            seen.append(state_of(tasks[0].path))
             lock.close()
 
     outcome, screen, _ = sweep(tmp_path, {"held": tiny(0), "free": tiny(1)}, look=release)

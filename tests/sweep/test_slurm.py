@@ -13,8 +13,8 @@ import pytest
 from isojepa.runs import record_path
 from isojepa.sweep import slurm
 from isojepa.sweep.job import Chunk
+from isojepa.sweep.record_state import pace, state_of
 from isojepa.sweep.slurm import Slurm, queued, split
-from isojepa.sweep.standing import pace, standing
 from isojepa.sweep.work import NOTES, notes_path
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
 
@@ -318,7 +318,7 @@ def caught(records, runs):
         for key, config in RUNS.items()
         if key not in runs.values()
         and pace(record_path(config, records)).step > 10
-        and standing(record_path(config, records)) == "started"
+        and state_of(record_path(config, records)) == "started"
     ]
 
 

@@ -14,7 +14,7 @@ from isojepa.config import EncoderConfig
 from isojepa.runs import build_world, record_path, train
 from isojepa.studies.scores import score
 from isojepa.sweep import work as work_module
-from isojepa.sweep.standing import Held, is_held, pace, standing
+from isojepa.sweep.record_state import Held, is_held, pace, state_of
 from isojepa.sweep.work import attempt, notes_path, work
 from isojepa.training import loop
 from isojepa.training.records import Record
@@ -43,7 +43,7 @@ def test_a_run_is_trained_and_scored_as_by_hand(whole, tmp_path):
     assert record.metrics == run.metrics
     again = score(run.encoder, build_world(tiny().world))
     assert record.scores["r2"] == again["r2"]
-    assert standing(record.path) == "done"
+    assert state_of(record.path) == "done"
 
 
 def test_what_is_done_is_not_touched(whole):
@@ -56,7 +56,7 @@ def test_what_is_done_is_not_touched(whole):
 def test_what_is_trained_is_only_scored(tmp_path, cheap_scores):
     train(tiny(), tmp_path, progress=False)
     path = record_path(tiny(), tmp_path)
-    assert standing(path) == "trained"
+    assert state_of(path) == "trained"
     before = (path / "encoder.safetensors").stat().st_mtime_ns
     work(tiny(), tmp_path)
     assert cheap_scores == [1]
@@ -70,7 +70,7 @@ def test_a_run_that_diverges_is_a_result_without_a_warning(tmp_path):
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # of overflows
         record = work(config, tmp_path)
     assert record.result["status"] == "diverged"
-    assert standing(record.path) == "done"
+    assert state_of(record.path) == "done"
     assert "finite" in record.scores["unscored"]
 
 
@@ -136,7 +136,7 @@ def test_a_torn_checkpoint_starts_the_run_again(tmp_path, whole, cheap_scores, d
     with pytest.raises(KeyboardInterrupt):
         work(tiny(), tmp_path)
     monkeypatch.setattr(loop._Training, "_step", step)
-    assert standing(path) == "started"
+    assert state_of(path) == "started"
     assert pace(path).step == 15
     assert pace(path).r2 == Record(path).metrics[0]["r2"]
     state = path / "checkpoint" / "state.safetensors"
@@ -157,21 +157,21 @@ def test_scores_without_their_result_are_made_again(whole, tmp_path):
     (path / "result.json").unlink()
     (path / "scores.json").write_text('{"r2": 0.1}')
     assert attempt(tiny(), tmp_path).state == "done"
-    assert standing(path) == "done"
+    assert state_of(path) == "done"
     assert all((path / each).read_bytes() == (source / each).read_bytes() for each in RESULTS)
 
 
 def test_a_finished_record_of_another_config_is_not_taken_for_done(whole, tmp_path):
     path = record_path(tiny(seed=1), tmp_path)
     shutil.copytree(record_path(tiny(), whole), path)
-    assert standing(path) == "started"
+    assert state_of(path) == "started"
     assert "another config (seed: 0 there, 1 asked for)" in attempt(tiny(seed=1), tmp_path).error
 
 
 def test_a_folder_in_the_place_of_a_file_is_told_when_its_run_is_tried(tmp_path):
     path = record_path(tiny(), tmp_path)
     (path / "config.json").mkdir(parents=True)
-    assert standing(path) == "started"
+    assert state_of(path) == "started"
     assert "Is a directory" in attempt(tiny(), tmp_path).error
 
 

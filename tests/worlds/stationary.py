@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from isojepa.worlds import GeneralizedNormal, Normal, StudentT, Uniform, bimodal
+from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform, bimodal
 
 N = 40_000  # draws: they tell distribution functions apart by 0.01
 LAWS = {

@@ -11,19 +11,10 @@ from scipy import stats
 import isojepa as ij
 from isojepa.certificates import certifying, predict_process
 from isojepa.config import WorldConfig
+from isojepa.laws import Empirical, GeneralizedNormal, Mixture, Uniform, bimodal
 from isojepa.runs import build_world
 from isojepa.seeds import generator
-from isojepa.worlds import (
-    Copula,
-    Empirical,
-    GeneralizedNormal,
-    Mixture,
-    OrnsteinUhlenbeck,
-    Sinusoid,
-    Uniform,
-    World,
-    bimodal,
-)
+from isojepa.worlds import Copula, OrnsteinUhlenbeck, Sinusoid, World
 from tests.reference.global_state import untouched
 from tests.worlds import stationary
 from tests.worlds.stationary import N

@@ -9,21 +9,10 @@ import torch
 from scipy import stats
 
 from isojepa.config import WorldConfig
+from isojepa.laws import Empirical, GeneralizedNormal, Mixture, StudentT, Uniform, bimodal, eigensystem
 from isojepa.runs import build_world
 from isojepa.seeds import generator
-from isojepa.worlds import (
-    Empirical,
-    GeneralizedNormal,
-    Langevin,
-    Mixture,
-    OrnsteinUhlenbeck,
-    Spiral,
-    StudentT,
-    Uniform,
-    World,
-    bimodal,
-    eigensystem,
-)
+from isojepa.worlds import Langevin, OrnsteinUhlenbeck, Spiral, World
 from tests.reference.global_state import untouched
 from tests.worlds import stationary
 from tests.worlds.stationary import N

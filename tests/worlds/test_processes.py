@@ -8,15 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform
 from isojepa.seeds import generator
-from isojepa.worlds import (
-    GeneralizedNormal,
-    NoisyCopies,
-    Normal,
-    OrnsteinUhlenbeck,
-    StudentT,
-    Uniform,
-)
+from isojepa.worlds import NoisyCopies, OrnsteinUhlenbeck
 from tests.reference.global_state import untouched
 
 LAWS = {

@@ -20,8 +20,8 @@ from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.reading import read_array, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
+from isojepa.certificates.sentences import Line, format_value
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
-from isojepa.certificates.words import Line, format_value
 
 __all__ = [
     "Assumption",

@@ -7,7 +7,7 @@ with whether the world is one the theorems speak of (`assumptions`).
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isojepa.certificates import words
+from isojepa.certificates import sentences
 from isojepa.certificates.assumptions import Assumption
 from isojepa.certificates.bound import Bound
 from isojepa.certificates.eigenfunctions import Prediction
@@ -106,11 +106,11 @@ class Certificate:
     @property
     def verdict(self) -> str:
         """The certificate in a sentence or two."""
-        return words.verdict(self)
+        return sentences.verdict(self)
 
-    def lines(self) -> list[words.Line]:
+    def lines(self) -> list[sentences.Line]:
         """Every measured number with a plain sentence."""
-        return words.lines(self)
+        return sentences.lines(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
@@ -119,7 +119,7 @@ class Certificate:
     def __str__(self) -> str:
         rows = [f"Certificate of {self.samples} embeddings in {self.dim} dimensions", f"  {self.verdict}", ""]
         for line in self.lines():
-            rows.append(f"  {line.name:<24} {words.format_value(line):<34} {line.sentence}")
+            rows.append(f"  {line.name:<24} {sentences.format_value(line):<34} {line.sentence}")
         rows += [f"  {note}" for note in self.notes()]
         if self.assumptions:
             rows += ["", "  Assumptions"]
@@ -129,4 +129,4 @@ class Certificate:
 
     def notes(self) -> list[str]:
         """What is missing and why, in sentences."""
-        return words.notes(self)
+        return sentences.notes(self)

@@ -21,17 +21,10 @@ from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
 from isojepa.encoders.modes import embed
+from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.seeds import generator
-from isojepa.worlds import (
-    Copula,
-    Langevin,
-    OrnsteinUhlenbeck,
-    Recorded,
-    RecordedWorld,
-    SpectrumWarning,
-    World,
-)
+from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Recorded, RecordedWorld, World
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")

@@ -1,7 +1,7 @@
 """What an embedding should recover when the latents are not Gaussian, or not equally fast.
 
 An embedding of m dimensions that is white and best aligned takes the m slowest functions of the latents. For
-independent latents z_i with eigenfunctions phi_k of their laws (`isojepa.worlds.sturm_liouville`) and rates
+independent latents z_i with eigenfunctions phi_k of their laws (`isojepa.laws.sturm_liouville`) and rates
 K_i, these are products over latents,
 
     Phi_a(z) = prod_i phi_{a_i}(z_i),      Lambda_a = sum_i K_i lambda_{a_i},
@@ -30,15 +30,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isojepa.certificates.intervals import Interval, around
+from isojepa.laws.densities import LINE, Density, Normal, Support
+from isojepa.laws.domains import SpectrumWarning
+from isojepa.laws.empirical import Empirical
+from isojepa.laws.normal_scores import NormalScores
+from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
 from isojepa.seeds import generator
 from isojepa.worlds.copula import Copula
-from isojepa.worlds.domains import SpectrumWarning
-from isojepa.worlds.empirical import Empirical
 from isojepa.worlds.langevin import Langevin
-from isojepa.worlds.laws import LINE, Density, Normal, Support
-from isojepa.worlds.normal_scores import NormalScores
 from isojepa.worlds.processes import OrnsteinUhlenbeck
-from isojepa.worlds.sturm_liouville import Eigensystem, eigensystem
 
 _MOST_HARMONICS = 64
 _TIE = 1e-6  # relative difference below which two eigenvalues count as equal
@@ -106,7 +106,7 @@ def predict_r2(law: Density) -> float:
         SpectrumWarning: the law has a continuous spectrum, and the number belongs to a cut of it.
 
     Example:
-        >>> from isojepa.worlds import Uniform
+        >>> from isojepa.laws import Uniform
         >>> round(predict_r2(Uniform()), 4)  # 96 / pi^4
         0.9855
     """
@@ -163,7 +163,7 @@ def order_modes(laws: Sequence[Density], rates: Sequence[float], count: int) -> 
         count: how many.
 
     Example:
-        >>> from isojepa.worlds import Normal
+        >>> from isojepa.laws import Normal
         >>> [str(mode) for mode in order_modes([Normal(), Normal()], [1.0, 2.5], 3)]
         ['phi_1(z1)', 'phi_2(z1)', 'phi_1(z2)']
     """
@@ -179,7 +179,7 @@ def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int 
         dim: of the embedding; by default the number of latents.
 
     Example:
-        >>> from isojepa.worlds import Normal
+        >>> from isojepa.laws import Normal
         >>> [round(r2, 6) for r2 in predict_embedding([Normal(), Normal()], [1.0, 2.5]).r2_per_latent]
         [1.0, 0.0]
     """
@@ -194,7 +194,7 @@ def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | N
         ValueError: the process is no reversible diffusion of independent latents.
 
     Example:
-        >>> from isojepa.worlds import Uniform
+        >>> from isojepa.laws import Uniform
         >>> round(predict_process(Copula(2, Uniform())).r2, 4)  # 3 / pi
         0.9549
     """
@@ -222,7 +222,7 @@ def breaking_ratio(law: Density, slow: int = 1) -> float:
         slow: number of slow latents; from two on their product counts too.
 
     Example:
-        >>> from isojepa.worlds import Normal
+        >>> from isojepa.laws import Normal
         >>> round(breaking_ratio(Normal()), 6)
         2.0
     """

@@ -17,12 +17,13 @@ from isojepa.cli.printing import out, print_json
 from isojepa.config import Config
 from isojepa.encoders import ENCODERS
 from isojepa.files import plain
+from isojepa.laws import LAWS
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
-from isojepa.worlds import LAWS, MIXINGS, PROCESSES
+from isojepa.worlds import MIXINGS, PROCESSES
 
 
 @dataclass

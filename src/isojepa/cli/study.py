@@ -144,7 +144,7 @@ class StudyShow:
     """Print as JSON."""
 
     def run(self) -> int:
-        from isojepa.studies.telling import settings_of
+        from isojepa.studies.formatting import settings_of
         from isojepa.sweep.plan import find_studies
 
         if self.name == _ALL:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from isojepa.certificates.words import Line
-from isojepa.report.each import NINES, place
+from isojepa.certificates.sentences import Line
 from isojepa.report.equations import Equation
 from isojepa.report.formulas import LINES
+from isojepa.report.nines import NINES, place
 from isojepa.report.numbers import with_span
 
 _SIGNS = {"->": "→", "R2": "R²", "^2": "²", "eps": "ε", "delta": "δ", "rho": "ρ"}

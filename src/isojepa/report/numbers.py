@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from isojepa.certificates.intervals import Interval
-from isojepa.certificates.words import digits
+from isojepa.certificates.sentences import digits
 
 UNKNOWN = "not known"
 

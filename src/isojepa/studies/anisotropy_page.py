@@ -9,13 +9,14 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from isojepa.certificates.eigenfunctions import Prediction, breaking_ratio, predict_process
+from isojepa.laws import Normal
 from isojepa.report.colors import INK, QUIET
 from isojepa.studies.anisotropy import OBJECTIVES
 from isojepa.studies.findings import Column, Findings, Picture, Table
 from isojepa.studies.measured import grouped, measured, told, unscored
 from isojepa.studies.results import COLORS, plain_axes
 from isojepa.studies.study import Row
-from isojepa.worlds import Normal, OrnsteinUhlenbeck
+from isojepa.worlds import OrnsteinUhlenbeck
 
 Point = dict[str, Any]
 _KEPT, _LOST = 0.85, 0.5  # R^2 of the fast latent above which it is kept, below which it is lost

@@ -1,4 +1,4 @@
-"""Dose and response: how much of the world is recovered as recorded pairs are made more isotropic.
+"""Effect and response: how much of the world is recovered as recorded pairs are made more isotropic.
 
 Trajectories of a goal-directed arm (`isojepa.worlds.GoalReaching`) break what the theorems ask for: a
 bimodal wrist, unequal rates, noise that depends on the state. `isotropise` turns a knob from the data as
@@ -27,6 +27,8 @@ from torch import Tensor, nn
 
 from isojepa.encoders import MLP
 from isojepa.encoders.modes import embed
+from isojepa.isotropise.isotropise import Isotropised, isotropise
+from isojepa.isotropise.pair_law import common_rho, measure_pairs
 from isojepa.names import choose
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
@@ -38,8 +40,6 @@ from isojepa.training import fit
 from isojepa.training.loop import RunWarning
 from isojepa.worlds import Lift, OrnsteinUhlenbeck, World
 from isojepa.worlds.goals import GoalReaching
-from isojepa.worlds.isotropising import Isotropised, isotropise
-from isojepa.worlds.pair_law import common_rho, measure_pairs
 from isojepa.worlds.recorded import Recorded
 
 Row = dict[str, Any]
@@ -140,7 +140,7 @@ class Study:
         drawn = choose("source", self.source, SOURCES)(self.paths, self.length, generator(seed, "study"))
         train, held_out = Recorded(drawn, stride=_BASE).split(0.2, seed)
         first = isotropise(train, min(self.strengths), "moments", samples=_FITTED)
-        scores = score_laws(train, held_out, np.array(first.dose.scale), seed)
+        scores = score_laws(train, held_out, np.array(first.effect.scale), seed)
         yield self.row(train, "data", 0.0, scores, seed, tuple(OBJECTIVES))
         for method in WEIGHED:
             for strength in self.strengths:
@@ -154,8 +154,8 @@ class Study:
                 for strength in self.strengths[1::2]:
                     long = train.strided(_LONG)
                     yield self.dose(long, method, strength, scores, seed, tuple(OBJECTIVES)[1:])
-        rho = common_rho(np.array(first.dose.before.rho))
-        yield self.row(Ideal(rho, first.dose.scale), "ideal", 1.0, scores, seed, tuple(OBJECTIVES))
+        rho = common_rho(np.array(first.effect.before.rho))
+        yield self.row(Ideal(rho, first.effect.scale), "ideal", 1.0, scores, seed, tuple(OBJECTIVES))
 
     def dose(
         self,
@@ -187,12 +187,12 @@ class Study:
         """Measures of a law of pairs, what theory predicts for it, and what training on it reaches."""
         row: Row = {"seed": seed, "method": method, "strength": strength, "stride": _BASE}
         if isinstance(process, Recorded):
-            law = measure_pairs(process) if found is None else found.dose.after
+            law = measure_pairs(process) if found is None else found.effect.after
             z, z_next, weights = sampled(process)
             values, features = slow_features(z, z_next, weights, process.dim)
             row |= {"stride": process.stride, **asdict(law), "eigenvalues": values[:4].tolist()}
             if found is not None:
-                row |= {"missed": found.dose.missed, "clipped": found.dose.clipped}
+                row |= {"missed": found.effect.missed, "clipped": found.effect.clipped}
             row["predicted"] = {
                 name: r2_per_latent(features(points), points).tolist()
                 for name, points in asdict(scores).items()

@@ -17,15 +17,15 @@ from isojepa.studies.latent_law_curves import (
     plateau,
 )
 from isojepa.studies.latent_law_figure import draw_by_mixing, draw_by_world, draw_orthogonality
-from isojepa.studies.latent_law_theory import Expected, expected
-from isojepa.studies.latent_law_words import (
+from isojepa.studies.latent_law_sentences import (
     Theory,
-    heavy_words,
+    heavy_sentences,
     notes,
-    peak_words,
-    plateau_words,
-    theory_words,
+    peak_sentences,
+    plateau_sentences,
+    theory_sentences,
 )
+from isojepa.studies.latent_law_theory import Expected, expected
 from isojepa.studies.measured import grouped, mean
 from isojepa.studies.study import Row
 
@@ -36,10 +36,10 @@ def findings(rows: Sequence[Row]) -> Findings:
     theory = {(name, alpha): _said(own, alpha) for name, own in lines.items() for alpha in alphas_of(own)}
     objectives = list(dict.fromkeys(str(row.labels["objective"]) for row in rows))
     summary = [
-        peak_words(lines),
-        theory_words(lines, theory),
-        plateau_words(lines),
-        heavy_words(lines, theory),
+        peak_sentences(lines),
+        theory_sentences(lines, theory),
+        plateau_sentences(lines),
+        heavy_sentences(lines, theory),
     ]
     return Findings(
         summary=[words for words in summary if words],

@@ -27,8 +27,9 @@ from scipy.special import gammaincc, ndtr, ndtri
 from scipy.stats import spearmanr
 
 from isojepa.certificates.eigenfunctions import predict_process, predict_r2
+from isojepa.laws import GeneralizedNormal, NormalScores
 from isojepa.seeds import generator
-from isojepa.worlds import Copula, GeneralizedNormal, Langevin, NoisyCopies, NormalScores
+from isojepa.worlds import Copula, Langevin, NoisyCopies
 
 _CELLS = 400
 _REACH = 6.0  # of the cells, in normal scores

@@ -5,9 +5,9 @@ import re
 from isojepa.report.study_page import LEGEND, MARKS
 from isojepa.studies.evidence import Evidence
 from isojepa.studies.findings import Findings, Table
+from isojepa.studies.formatting import how_made, text_of
 from isojepa.studies.results import markdown_table
 from isojepa.studies.study import Study
-from isojepa.studies.telling import how_made, text_of
 
 
 def markdown_page(study: Study, evidence: Evidence, findings: Findings) -> str:

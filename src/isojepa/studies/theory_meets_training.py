@@ -7,7 +7,7 @@ how much); (2) of two Gaussian latents one of which is r times faster, the fast 
 
     python -m isojepa.studies.theory_meets_training [--out docs/results]
 
-The prediction comes from `isojepa.worlds.eigensystem` and knows nothing of encoders. The encoders see two
+The prediction comes from `isojepa.laws.eigensystem` and knows nothing of encoders. The encoders see two
 latents through a mixing, are trained with alignment and whitening on pairs of the Langevin process, and are
 scored on fresh pairs: R^2 against z, which is predicted, and against phi_1(z), which should be 1. One thread;
 about four minutes.
@@ -28,23 +28,21 @@ from isojepa.certificates.eigenfunctions import predict_process
 from isojepa.certificates.recovery import measure_recovery
 from isojepa.encoders import MLP
 from isojepa.encoders.modes import embed
+from isojepa.laws import (
+    Density,
+    Eigensystem,
+    GeneralizedNormal,
+    SpectrumWarning,
+    Uniform,
+    bimodal,
+    eigensystem,
+)
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
 from isojepa.studies.results import write_figure, write_results
 from isojepa.studies.theory_meets_training_page import draw, page
 from isojepa.training import fit
-from isojepa.worlds import (
-    Density,
-    Eigensystem,
-    GeneralizedNormal,
-    Langevin,
-    Sinusoid,
-    SpectrumWarning,
-    Uniform,
-    World,
-    bimodal,
-    eigensystem,
-)
+from isojepa.worlds import Langevin, Sinusoid, World
 
 Row = dict[str, Any]
 

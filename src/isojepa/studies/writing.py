@@ -20,10 +20,10 @@ from isojepa.report.study_page import Shown, ShownPicture, ShownTable, write_stu
 from isojepa.report.template import duration
 from isojepa.studies.evidence import Evidence, rounded, write_evidence
 from isojepa.studies.findings import Column, Findings, Picture, Table, Value
+from isojepa.studies.formatting import how_made, settings_of, text_of
 from isojepa.studies.markdown import is_marked, markdown_page, picture_stem
 from isojepa.studies.results import write_figure
 from isojepa.studies.study import Study, blame
-from isojepa.studies.telling import how_made, settings_of, text_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _LARGEST_PNG = 200_000  # bytes of a file with all colours

@@ -20,7 +20,7 @@ from isojepa.runs import build_all
 from isojepa.sweep.local import Pool
 from isojepa.sweep.measure import Cost, cost_key, scoring_seconds
 from isojepa.sweep.plan import Plan, Task
-from isojepa.sweep.standing import pace, standing
+from isojepa.sweep.record_state import pace, state_of
 from isojepa.sweep.work import notes_path
 from isojepa.training.records import Record
 
@@ -36,12 +36,12 @@ class Estimate:
 
     Attributes:
         seconds: CPU seconds still needed, by the record's name; zero for what is done.
-        standings: how far each record is, by its name.
+        states: how far each record is, by its name.
         counted: how many unfinished runs have a price that was neither measured nor recorded.
     """
 
     seconds: Mapping[str, float]
-    standings: Mapping[str, str]
+    states: Mapping[str, str]
     counted: int
 
     def cpu(self, names: Iterable[str]) -> float:
@@ -54,7 +54,7 @@ class Estimate:
 
     def longest_first(self, tasks: Sequence[Task]) -> list[Task]:
         """The unfinished runs in the order in which they should begin."""
-        left = [task for task in tasks if self.standings[task.name] != "done"]
+        left = [task for task in tasks if self.states[task.name] != "done"]
         return sorted(left, key=lambda task: -self.seconds[task.name])
 
     def table(self, plans: Sequence[Plan], workers: int) -> list[dict[str, str | int | float]]:
@@ -66,7 +66,7 @@ class Estimate:
             {
                 "study": study,
                 "runs": len(names),
-                "done": sum(self.standings[name] == "done" for name in names),
+                "done": sum(self.states[name] == "done" for name in names),
                 "cpu_seconds": self.cpu(names),
                 "wall_seconds": self.wall(names, workers),
             }
@@ -83,14 +83,14 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
         pool: workers that try steps; None to try none.
         budget: seconds for trying.
     """
-    standings = {task.name: standing(task.path) for task in tasks}
+    states = {task.name: state_of(task.path) for task in tasks}
     groups: dict[str, list[Task]] = {}
     for task in tasks:
         groups.setdefault(json.dumps(cost_key(task.config), sort_keys=True), []).append(task)
     counted = {key: count_cost(group[0].config) for key, group in groups.items()}
     costs: dict[str, Cost] = {}
     for key, group in groups.items():
-        known = [_recorded(task, folder) for task in group if standings[task.name] in ("done", "trained")]
+        known = [_recorded(task, folder) for task in group if states[task.name] in ("done", "trained")]
         found = [cost for cost in known if cost is not None]
         if found:
             costs[key] = Cost(
@@ -101,7 +101,7 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
     open_groups = [
         key
         for key, group in groups.items()
-        if key not in costs and any(standings[task.name] in ("new", "started") for task in group)
+        if key not in costs and any(states[task.name] in ("new", "started") for task in group)
     ]
     open_groups.sort(key=lambda key: -sum(counted[key].of(task.config) for task in groups[key]))
     if pool is not None:
@@ -111,9 +111,9 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
     for key, group in groups.items():
         cost = costs.get(key) or _scaled(key, counted, costs)
         for task in group:
-            seconds[task.name] = _left(task, standings[task.name], cost)
-            unpriced += key not in costs and standings[task.name] in ("new", "started")
-    return Estimate(seconds, standings, unpriced)
+            seconds[task.name] = _left(task, states[task.name], cost)
+            unpriced += key not in costs and states[task.name] in ("new", "started")
+    return Estimate(seconds, states, unpriced)
 
 
 def makespan(seconds: Iterable[float], workers: int) -> float:

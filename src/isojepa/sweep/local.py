@@ -19,7 +19,7 @@ from typing import Any
 
 from isojepa.sweep.environment import environment
 from isojepa.sweep.plan import Task
-from isojepa.sweep.standing import is_held, standing
+from isojepa.sweep.record_state import is_held, state_of
 from isojepa.sweep.work import NOTES, Ending
 
 _TRIES = 2  # of a run whose worker dies
@@ -240,7 +240,7 @@ class Local:
         ended = []
         while self.waiting and self._pool.free:
             task = self.waiting.popleft()
-            if standing(task.path) == "done":  # by another sweep
+            if state_of(task.path) == "done":  # by another sweep
                 ended.append((task, Ending("done")))
             elif is_held(task.path):
                 self.elsewhere.append(task)
@@ -255,7 +255,7 @@ class Local:
         self._looked = time.monotonic()
         ended = []
         for task in list(self.elsewhere):
-            if standing(task.path) == "done":
+            if state_of(task.path) == "done":
                 self.elsewhere.remove(task)
                 ended.append((task, Ending("done")))
             elif not is_held(task.path):

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isojepa.sweep.plan import Task
-from isojepa.sweep.standing import pace
+from isojepa.sweep.record_state import pace
 from isojepa.sweep.tally import Tally, clock
 
 _SHOWN = 16  # running runs at most

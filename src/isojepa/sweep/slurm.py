@@ -19,7 +19,7 @@ from isojepa.files import read_json, write_json
 from isojepa.sweep.environment import environment
 from isojepa.sweep.job import Chunk
 from isojepa.sweep.plan import Task
-from isojepa.sweep.standing import is_held, standing
+from isojepa.sweep.record_state import is_held, state_of
 from isojepa.sweep.work import NOTES, Ending, notes_path
 
 _AGAIN = 3  # times that the runs of a lost job are submitted again
@@ -186,7 +186,7 @@ class Slurm:
         ended = []
         for name, task in list(self._open.items()):
             failed = notes_path(self.folder, name, "failed")
-            if standing(task.path) == "done":
+            if state_of(task.path) == "done":
                 ended.append((task, Ending("done")))
             elif failed.exists():
                 ended.append((task, Ending("failed", failed.read_text(encoding="utf-8").strip())))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isojepa.sweep.estimate import Estimate, makespan
 from isojepa.sweep.plan import Task
-from isojepa.sweep.standing import pace
+from isojepa.sweep.record_state import pace
 from isojepa.sweep.work import Ending, notes_path
 from isojepa.training.records import Record
 
@@ -29,10 +29,10 @@ class Tally:
         self.tasks = {task.name: task for task in tasks}
         self.folder, self.workers = folder, workers
         self.failures: dict[str, str] = {}
-        self.before = {name for name in self.tasks if prices.standings[name] == "done"}
+        self.before = {name for name in self.tasks if prices.states[name] == "done"}
         self._done = set(self.before)
         self._left = {name: prices.seconds[name] for name in self.tasks}
-        begun = {name: self._share_done(name) for name in self.tasks if prices.standings[name] == "started"}
+        begun = {name: self._share_done(name) for name in self.tasks if prices.states[name] == "started"}
         self._prices = {name: left / (1 - begun.get(name, 0.0)) for name, left in self._left.items()}
         self._whole = max(sum(self._left.values()), 1e-9)
         self._begun: dict[str, float] = {}

@@ -13,7 +13,7 @@ from isojepa.config import Config
 from isojepa.files import write_json, write_text
 from isojepa.runs import load, record_path, train
 from isojepa.studies.scores import score
-from isojepa.sweep.standing import Held, holding, repair
+from isojepa.sweep.record_state import Held, holding, repair
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record
 

@@ -43,7 +43,7 @@ def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     from isojepa.config import config_from
     from isojepa.runs import record_path
     from isojepa.sweep.measure import measure
-    from isojepa.sweep.standing import is_held
+    from isojepa.sweep.record_state import is_held
     from isojepa.sweep.work import attempt, notes_path
 
     if "measure" in request:

@@ -2,7 +2,7 @@
 
     y ~ N(0, I),   y' = r y + sqrt(1 - r^2) eta,   r = rho^lag,     z = T(y) = F^-1(Phi(y)) in each coordinate
 
-T is the increasing map that gives z the law with distribution function F (`isojepa.worlds.normal_scores`). A
+T is the increasing map that gives z the law with distribution function F (`isojepa.laws.normal_scores`). A
 monotone image of a stationary, reversible Markov process is one itself, so
 
     the law of every z is the one that was asked for,
@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from isojepa.laws.densities import Density, GeneralizedNormal, Mixture, Normal
+from isojepa.laws.domains import checked_support
+from isojepa.laws.normal_scores import NormalScores
 from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
-from isojepa.worlds.domains import checked_support
-from isojepa.worlds.laws import Density, GeneralizedNormal, Mixture, Normal
-from isojepa.worlds.normal_scores import NormalScores
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Copula:
 
     Example:
         >>> from isojepa.seeds import generator
-        >>> from isojepa.worlds import Uniform
+        >>> from isojepa.laws import Uniform
         >>> process = Copula(dim=2, law=Uniform(), rho=0.9)
         >>> z, z_next = process.sample(8, generator(0, "data"))
         >>> round(process.correlation, 4)  # 6 / pi asin(rho / 2)

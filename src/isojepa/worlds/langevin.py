@@ -2,7 +2,7 @@
 
 Each coordinate follows dz = (log p)'(z) dt + sqrt(2) dW, whose stationary law is p: the world of Theorem 2 of
 Klindt, LeCun & Balestriero (2026). Its paths are not simulated. The law is cut into K cells
-(`isojepa.worlds.cells`); the next cell is drawn from the exact transition matrix of the jumps between cells,
+(`isojepa.laws.cells`); the next cell is drawn from the exact transition matrix of the jumps between cells,
 the place inside it from p. So for any K
 
     the law of every z is p: it has p's mass in each of 16 K pieces,
@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.laws.cells import PIECES, Cells, alias_tables, cut
+from isojepa.laws.densities import Density, GeneralizedNormal, Mixture, Normal
 from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
-from isojepa.worlds.cells import PIECES, Cells, alias_tables, cut
-from isojepa.worlds.laws import Density, GeneralizedNormal, Mixture, Normal
 
 _FEWEST, _MOST = 256, 2048  # cells
 _BLUR = 0.01  # of the variance of a step
@@ -43,14 +43,14 @@ class Langevin:
 
     Attributes:
         times: time between the two views, per coordinate, in the units in which the diffusion is 1: phi_k of
-            `isojepa.worlds.sturm_liouville` correlates by exp(-lambda_k time).
+            `isojepa.laws.sturm_liouville` correlates by exp(-lambda_k time).
 
     Raises:
         ValueError: an argument is out of range, or rho^lag so near 1 that 2,048 cells would blur it.
 
     Example:
         >>> from isojepa.seeds import generator
-        >>> from isojepa.worlds import Uniform
+        >>> from isojepa.laws import Uniform
         >>> z, z_next = Langevin(dim=2, law=Uniform(), rho=0.9).sample(8, generator(0, "data"))
     """
 

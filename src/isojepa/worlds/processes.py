@@ -18,10 +18,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from isojepa.laws.densities import GeneralizedNormal, Law, Normal
 from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.langevin import Langevin
-from isojepa.worlds.laws import GeneralizedNormal, Law, Normal
 
 
 class Process(Protocol):

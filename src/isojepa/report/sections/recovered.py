@@ -8,10 +8,10 @@ import numpy as np
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.recovery import Recovery
 from isojepa.report.charts import Part, grid
-from isojepa.report.each import each
 from isojepa.report.formulas import LINES
 from isojepa.report.glance import share_tone
 from isojepa.report.lines import equation, lines
+from isojepa.report.nines import nines_figure
 from isojepa.report.numbers import near_one, percent, with_span
 from isojepa.report.panels import Panels
 from isojepa.report.sections.lead import lead, missing, section
@@ -42,9 +42,9 @@ def recovered(certificate: Certificate, shown: Panels | None) -> Part:
         of="R² from the embedding to the latents",
         tone=share_tone(r2.estimate),
     )
-    per_latent = each("per-latent", "R² of each latent", "latent", "R²", recovery.r2_per_latent)
+    per_latent = nines_figure("per-latent", "R² of each latent", "latent", "R²", recovery.r2_per_latent)
     title = "R² of each embedding dimension"
-    per_dimension = each("per-dimension", title, "dimension", "R²", recovery.r2_per_embedding)
+    per_dimension = nines_figure("per-dimension", title, "dimension", "R²", recovery.r2_per_embedding)
     charts = [*per_latent.charts, *per_dimension.charts]
     return Part(
         section(

@@ -8,10 +8,10 @@ from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
 from isojepa.certificates.spectrum import Spectrum
 from isojepa.report.charts import Chart, Part, Series, grid, with_intervals
-from isojepa.report.each import each
 from isojepa.report.formulas import LINES
 from isojepa.report.glance import share_tone
 from isojepa.report.lines import equation, lines, sentence_of
+from isojepa.report.nines import nines_figure
 from isojepa.report.numbers import percent, percent_span
 from isojepa.report.sections.lead import lead, missing, notes, section
 
@@ -171,7 +171,7 @@ def _decay(lags: LagSpectrum) -> list[Chart]:
 
 def _per_dimension(labelled: Spectrum) -> Part:
     title = "Linear share of each embedding dimension"
-    return each("linear-shares", title, "dimension", "linear share", labelled.linear_per_dimension)
+    return nines_figure("linear-shares", title, "dimension", "linear share", labelled.linear_per_dimension)
 
 
 def _refusal(lags: LagSpectrum) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates.intervals import Interval
-from isojepa.certificates.words import Line, format_value
+from isojepa.certificates.sentences import Line, format_value
 from isojepa.seeds import generator
 
 

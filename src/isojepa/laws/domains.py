@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isojepa.worlds.laws import Density
+from isojepa.laws.densities import Density
 
 _FALL = 1.0  # of log p at least, at the farthest place that is looked at
 DROP = 50.0  # e^-50 of the peak: far beyond what the first eigenfunctions weigh

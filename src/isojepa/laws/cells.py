@@ -7,7 +7,7 @@ With the mass m_i and the mean c_i of each cell and the density p_f at each face
     i -> i + 1:  p_f / (m_i (c_{i+1} - c_i)),        i + 1 -> i:  p_f / (m_{i+1} (c_{i+1} - c_i)).
 
 They are reversible with respect to m whatever the cells are, and approach the Langevin diffusion of
-`isojepa.worlds.sturm_liouville` like the square of the cells' width. For a normal law c is an eigenvector
+`isojepa.laws.sturm_liouville` like the square of the cells' width. For a normal law c is an eigenvector
 with the eigenvalue 1 exactly, since p' = -z p. The transition matrix over a time t is symmetric up to the
 masses and comes from the eigenvectors of a symmetric tridiagonal matrix.
 """
@@ -19,8 +19,8 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import brentq
 
-from isojepa.worlds.domains import find_domain, log_density_of
-from isojepa.worlds.laws import Density
+from isojepa.laws.densities import Density
+from isojepa.laws.domains import find_domain, log_density_of
 
 PIECES = 16  # equally likely pieces of each cell, within which a draw is uniform
 _FINE = 64  # points per cell from which masses and means are summed

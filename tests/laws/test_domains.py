@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from isojepa.worlds import GeneralizedNormal, Normal, StudentT, Uniform
-from isojepa.worlds.domains import continuum, find_domain, log_density_of
+from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform
+from isojepa.laws.domains import continuum, find_domain, log_density_of
 
 
 @pytest.mark.parametrize("law", [Normal(), GeneralizedNormal(1.0), GeneralizedNormal(300.0), StudentT(3.0)])

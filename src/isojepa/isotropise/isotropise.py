@@ -15,7 +15,7 @@ The first three are maximum-entropy tiltings (see `tilting`), whose wanted momen
 to the target's in proportion to the strength. The fourth is raised to the strength as a power. With the
 strength, pairs are also turned round more often, up to half of them: then both ends have one law. Weights
 only ever choose among pairs that exist. Where the data have none, e.g. slow motion through a region that is
-only crossed fast, no weight makes one: that takes other data, and the dose shows it as few effective pairs
+only crossed fast, no weight makes one: that takes other data, and the effect shows it as few effective pairs
 or as a distance that stays.
 """
 
@@ -28,13 +28,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.isotropise.effect import Effect
+from isojepa.isotropise.pair_law import PairLaw, common_rho, lagged, measure_pairs, whitening
+from isojepa.isotropise.proxy import stand_in
+from isojepa.isotropise.weighing import WEIGHERS, Frame, Sample, Weigher
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.dose import Dose
-from isojepa.worlds.pair_law import PairLaw, common_rho, lagged, measure_pairs, whitening
-from isojepa.worlds.proxy import stand_in
 from isojepa.worlds.recorded import Arrays, Recorded
-from isojepa.worlds.weighing import WEIGHERS, Frame, Sample, Weigher
 
 METHODS = (*WEIGHERS, "stride")
 _ROOM = 2.0  # standard deviations of the target that must fit within the data's range
@@ -42,16 +42,16 @@ _ROOM = 2.0  # standard deviations of the target that must fit within the data's
 
 @dataclass(frozen=True)
 class Isotropised:
-    """Trajectories to train on, and the dose they were given.
+    """Trajectories to train on, and what their weights did.
 
     Attributes:
         recorded: the same trajectories with other weights or another stride.
-        dose: measures before and after.
+        effect: measures before and after.
         apply: gives other trajectories, e.g. held-out ones, the same weights as a function of the pair.
     """
 
     recorded: Recorded
-    dose: Dose
+    effect: Effect
     apply: Callable[[Recorded], Recorded] = field(repr=False)
 
 
@@ -74,12 +74,12 @@ def isotropise(
 
     Args:
         source: recorded trajectories, or their states as `Recorded` takes them.
-        strength: the dose, from 0, the data as they are, to 1.
+        strength: from 0, the data as they are, to 1.
         method: rates, moments, marginals, reweight or stride.
         stride: of the pairs, when the source is not `Recorded`; 1 by default.
         strides: candidates for the method "stride"; by default powers of two up to a third of a path.
         proxy: coordinates to isotropise in place of the states: values beside them, or a function of
-            observations such as an encoder in evaluation mode (see `isojepa.worlds.proxy`).
+            observations such as an encoder in evaluation mode (see `isojepa.isotropise.proxy`).
         rho: correlation to aim at; by default the one of the geometric mean of the data's rates.
         scale: standard deviations to aim at for each whitened coordinate, in (0, 1]; by default what fits.
         least: effective pairs that must be left.
@@ -88,7 +88,7 @@ def isotropise(
         seed: draws those, and the directions of the measures.
 
     Returns:
-        The trajectories with their new weights, and the dose.
+        The trajectories with their new weights, and what they did.
 
     Raises:
         ValueError: the strength is outside [0, 1] or leaves too few pairs (then the largest that does not is
@@ -98,7 +98,7 @@ def isotropise(
         >>> from isojepa.worlds.goals import GoalReaching
         >>> paths = GoalReaching().trajectory(100, 120, generator(0, "data"))
         >>> found = isotropise(paths, 1.0, "rates", stride=8)
-        >>> found.dose.after.isotropy < found.dose.before.isotropy
+        >>> found.effect.after.isotropy < found.effect.before.isotropy
         True
     """
     if not 0 <= strength <= 1:
@@ -123,11 +123,11 @@ def isotropise(
     before = measure_pairs(shadow, seed)
     if method == "stride":
         chosen, after = _choose_stride(shadow, before, strength, strides, rho, seed)
-        dose = _dose(method, strength, proxy, before, after, stride=(recorded.stride, chosen))
-        return Isotropised(recorded.strided(chosen), dose, lambda other: other.strided(chosen))
+        effect = _effect(method, strength, proxy, before, after, stride=(recorded.stride, chosen))
+        return Isotropised(recorded.strided(chosen), effect, lambda other: other.strided(chosen))
     if strength == 0:
-        dose = _dose(method, strength, proxy, before, before, stride=(recorded.stride, recorded.stride))
-        return Isotropised(recorded, dose, lambda other: other)
+        effect = _effect(method, strength, proxy, before, before, stride=(recorded.stride, recorded.stride))
+        return Isotropised(recorded, effect, lambda other: other)
     sample = _sample(shadow, samples, seed, rho, wanted, shaped=method != "rates")
     weigher = WEIGHERS[method](sample, float(strength))
     weights, unclipped, cut = _weights(shadow, sample.frame, weigher, clip)
@@ -135,7 +135,7 @@ def isotropise(
     if left < least:
         raise ValueError(_too_few(method, sample, shadow, strength, left, least, clip))
     swap = recorded.swap + (0.5 - recorded.swap) * strength
-    dose = _dose(
+    effect = _effect(
         method,
         strength,
         proxy,
@@ -156,10 +156,10 @@ def isotropise(
         found = _weights(like.standardised(shadow.standardiser), sample.frame, weigher, clip)[0]
         return other.reweighted(found, other.swap + (0.5 - other.swap) * strength)
 
-    return Isotropised(recorded.reweighted(weights, swap), dose, apply)
+    return Isotropised(recorded.reweighted(weights, swap), effect, apply)
 
 
-def _dose(method: str, strength: float, proxy: Any, before: PairLaw, after: PairLaw, **rest: Any) -> Dose:
+def _effect(method: str, strength: float, proxy: Any, before: PairLaw, after: PairLaw, **rest: Any) -> Effect:
     given: dict[str, Any] = {
         "rho": math.nan,
         "scale": (1.0,) * len(before.rho),
@@ -168,7 +168,7 @@ def _dose(method: str, strength: float, proxy: Any, before: PairLaw, after: Pair
         "missed": 0.0,
     }
     of = "states" if proxy is None else "proxy"
-    return Dose(method, float(strength), of, before=before, after=after, **(given | rest))
+    return Effect(method, float(strength), of, before=before, after=after, **(given | rest))
 
 
 def _given_scale(scale: Sequence[float] | None, dim: int) -> np.ndarray | None:

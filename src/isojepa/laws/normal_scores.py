@@ -25,8 +25,8 @@ import torch
 from scipy.special import logsumexp, ndtri_exp
 from torch import Tensor
 
-from isojepa.worlds.domains import Domain, find_domain, log_density_of
-from isojepa.worlds.laws import Density
+from isojepa.laws.densities import Density
+from isojepa.laws.domains import Domain, find_domain, log_density_of
 
 TOLERANCE = 1e-7
 _SCORE_TOLERANCE = 1e-5  # of y
@@ -58,7 +58,7 @@ class NormalScores:
         ValueError: the law has no density with a finite integral.
 
     Example:
-        >>> from isojepa.worlds import Uniform
+        >>> from isojepa.laws import Uniform
         >>> z = NormalScores(Uniform()).to_z(torch.tensor([0.0, 1.0], dtype=torch.float64))
         >>> [round(value, 6) for value in z.tolist()]  # sqrt(3) (2 Phi(y) - 1)
         [0.0, 1.182453]

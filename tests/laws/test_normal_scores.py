@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import integrate, special, stats
 
-from isojepa.worlds import (
+from isojepa.laws import (
     Empirical,
     GeneralizedNormal,
     Mixture,

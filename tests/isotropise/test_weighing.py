@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from isojepa.worlds import weighing
-from isojepa.worlds.pair_law import turn
-from isojepa.worlds.weighing import Frame, Sample, exponents, marginals, moments, rates, reweight
+from isojepa.isotropise import weighing
+from isojepa.isotropise.pair_law import turn
+from isojepa.isotropise.weighing import Frame, Sample, exponents, marginals, moments, rates, reweight
 
 
 def pairs(n, rho, dim=2, seed=0, scale=1.0):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from isojepa.laws import Empirical, GeneralizedNormal, Normal, Uniform, bimodal, eigensystem
+from isojepa.laws.empirical import _newton, _penalty
 from isojepa.seeds import generator
-from isojepa.worlds import Empirical, GeneralizedNormal, Normal, Uniform, bimodal, eigensystem
-from isojepa.worlds.empirical import _newton, _penalty
 from tests.reference.global_state import untouched
 
 LAWS = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from isojepa.isotropise.pair_law import common_rho, effective, lagged, measure_pairs, turn, whitening
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.pair_law import common_rho, effective, lagged, measure_pairs, turn, whitening
 from isojepa.worlds.recorded import Recorded
 
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 from torch import Tensor
 
-from isojepa.worlds.laws import LINE, Support
+from isojepa.laws.densities import LINE, Support
 
 _LEAST = 16  # values
 _WIDTH = 0.04  # of a bin, in deviations of the sample

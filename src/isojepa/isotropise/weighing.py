@@ -15,8 +15,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
-from isojepa.worlds.pair_law import turn
-from isojepa.worlds.tilting import fit_tilt
+from isojepa.isotropise.pair_law import turn
+from isojepa.isotropise.tilting import fit_tilt
 
 _NUMBERS = 20_000_000  # entries of the largest feature matrix
 _BINS = 16  # of each coordinate, equally likely under the target

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import integrate, stats
 
+from isojepa.laws import LAWS, GeneralizedNormal, Mixture, Normal, StudentT, Uniform, bimodal
 from isojepa.seeds import generator
-from isojepa.worlds import LAWS, GeneralizedNormal, Mixture, Normal, StudentT, Uniform, bimodal
 from tests.reference.global_state import untouched
 
 N = 20_000

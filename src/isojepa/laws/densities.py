@@ -6,7 +6,7 @@ StudentT             heavy tails, df > 2
 Uniform              flat on [-sqrt 3, sqrt 3]
 Mixture              of normals, with given weights, means and deviations
 
-A law from a sample is `isojepa.worlds.Empirical`. What is computed from a density alone (eigenfunctions, the
+A law from a sample is `isojepa.laws.Empirical`. What is computed from a density alone (eigenfunctions, the
 Langevin process) takes any object with `log_density` and `support`.
 """
 

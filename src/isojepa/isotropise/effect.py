@@ -1,9 +1,9 @@
-"""What a dose of isotropisation did to the law of recorded pairs: measures before and after."""
+"""What isotropising did to the law of recorded pairs: measures before and after."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isojepa.worlds.pair_law import PairLaw
+from isojepa.isotropise.pair_law import PairLaw
 
 _SENTENCES = {
     "effective_pairs": "pairs that count, out of the recorded ones",
@@ -16,7 +16,7 @@ _SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Dose:
+class Effect:
     """What was given and what it did.
 
     Attributes:

@@ -9,7 +9,7 @@ t), and phi_k has exactly k zeros (Sturm's oscillation theorem), so phi_1 is mon
 whitened, aligned embedding learns; it is affine for the normal law alone, where phi_k is Hermite's polynomial
 and lambda_k = k (Sprekeler, Zito & Wiskott 2014; Klindt, LeCun & Balestriero 2026, Appendix B).
 
-Finite volumes on N equal cells of the coordinate s of `isojepa.worlds.domains`: masses m = p z'(s) at the
+Finite volumes on N equal cells of the coordinate s of `isojepa.laws.domains`: masses m = p z'(s) at the
 middles, conductances k = p / z'(s) at the faces. The symmetric tridiagonal matrix with
 
     off-diagonal  -k_f / sqrt(m_i m_{i+1}),      diagonal  (k_left + k_right) / m_i
@@ -27,7 +27,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from isojepa.worlds.domains import (
+from isojepa.laws.densities import Density
+from isojepa.laws.domains import (
     DROP,
     Domain,
     SpectrumWarning,
@@ -36,7 +37,6 @@ from isojepa.worlds.domains import (
     find_domain,
     log_density_of,
 )
-from isojepa.worlds.laws import Density
 
 _FIRST, _LAST = 512, 1 << 15  # cells of the coarsest and of the finest grid
 _GROWTH = 1.6  # of the drop that defines the domain
@@ -119,7 +119,7 @@ def eigensystem(law: Density, count: int = 6, tolerance: float = 1e-8) -> Eigens
         SpectrumWarning: the spectrum is continuous from some point on, or the tolerance was not reached.
 
     Example:
-        >>> from isojepa.worlds import Normal
+        >>> from isojepa.laws import Normal
         >>> bool(np.allclose(eigensystem(Normal(), count=3).eigenvalues, [0, 1, 2, 3], atol=1e-8))
         True
     """

@@ -8,7 +8,7 @@ import pytest
 from numpy.polynomial import hermite_e
 from scipy import stats
 
-from isojepa.worlds import (
+from isojepa.laws import (
     GeneralizedNormal,
     Mixture,
     Normal,

@@ -14,7 +14,7 @@ NINES = 5  # the scale ends at 0.99999
 _FEW = 12
 
 
-def each(name: str, title: str, of: str, measure: str, values: Sequence[float]) -> Part:
+def nines_figure(name: str, title: str, of: str, measure: str, values: Sequence[float]) -> Part:
     """A figure, if there are two or more.
 
     Args:

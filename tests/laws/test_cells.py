@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from isojepa.worlds import GeneralizedNormal, Normal, StudentT, Uniform, bimodal, eigensystem
-from isojepa.worlds.cells import PIECES, alias_tables, cut
+from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform, bimodal, eigensystem
+from isojepa.laws.cells import PIECES, alias_tables, cut
 
 LAWS = {
     "normal": Normal(),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from isojepa.worlds.proxy import principal_components, project, stand_in
+from isojepa.isotropise.proxy import principal_components, project, stand_in
 from isojepa.worlds.recorded import Recorded
 
 RNG = np.random.default_rng(0)

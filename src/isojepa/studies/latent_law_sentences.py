@@ -29,7 +29,7 @@ _HEAVY = 0.5  # R^2 below which heavy tails are lost
 Theory = Mapping[tuple[str, float], Expected]  # (line, alpha) -> what theory says
 
 
-def peak_words(lines: Lines) -> str:
+def peak_sentences(lines: Lines) -> str:
     """How often recovery is best at the Gaussian, and what is lost on either side of it."""
     curves = [rows for own in lines.values() for rows in grouped(own, "mixing", "objective").values()]
     at = {score: [alpha for rows in curves if (alpha := peak(rows, score)) is not None] for score in SCORES}
@@ -87,7 +87,7 @@ def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float | N
     return fmean(changes) if changes else None
 
 
-def theory_words(lines: Lines, theory: Theory) -> str:
+def theory_sentences(lines: Lines, theory: Theory) -> str:
     """How near the runs come to what theory says, at the Gaussian and beyond."""
     sentences, beyond = [], []
     for name, own in lines.items():
@@ -133,7 +133,7 @@ def _gaps(name: str, rows: Sequence[Row], theory: Theory, flat: bool) -> list[fl
     return found
 
 
-def plateau_words(lines: Lines) -> str:
+def plateau_sentences(lines: Lines) -> str:
     """Does SIGReg lead whitening for heavy tails, on samples and on the grid?"""
     sentences = []
     signs: dict[str, list[float]] = {score: [] for score in SCORES}
@@ -199,7 +199,7 @@ def _clear(leads: Sequence[float]) -> float:
     return math.copysign(1.0, middle) if abs(middle) > reach * _error(leads) else 0.0
 
 
-def heavy_words(lines: Lines, theory: Theory) -> str:
+def heavy_sentences(lines: Lines, theory: Theory) -> str:
     """What heavy tails do in each world."""
     parts, every = [], []
     for name, own in lines.items():

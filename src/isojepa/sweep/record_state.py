@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 from isojepa.training.records import Record, load_tensors, record_id
 
 T = TypeVar("T")
-STANDINGS = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
+STATES = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
 
 
 class Held(Exception):
     """Another process works on the record."""
 
 
-def standing(path: Path) -> str:
-    """One of `STANDINGS`.
+def state_of(path: Path) -> str:
+    """One of `STATES`.
 
     What cannot be read, or is of another config than its name says, counts as started: a worker mends it or
     says what is wrong.

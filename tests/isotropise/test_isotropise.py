@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from isojepa.files import plain
+from isojepa.isotropise.isotropise import clipped, isotropise
+from isojepa.isotropise.proxy import principal_components
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa.worlds.goals import GoalReaching
-from isojepa.worlds.isotropising import clipped, isotropise
-from isojepa.worlds.proxy import principal_components
 from isojepa.worlds.recorded import Recorded
 from tests.reference.global_state import untouched
 
@@ -29,43 +29,43 @@ def test_strength_zero_is_the_data_bit_for_bit(method, arm):
         found.recorded.sample(100, generator(3, "x")), arm.sample(100, generator(3, "x")), strict=True
     ):
         assert torch.equal(one, two)
-    assert found.dose.before == found.dose.after
+    assert found.effect.before == found.effect.after
 
 
 def test_rates_equalise_the_rates_and_cost_little(arm):
-    dose = isotropise(arm, 1.0, "rates").dose
-    assert dose.before.isotropy > 1.8
-    assert dose.after.isotropy < 1.1
-    assert dose.after.effective_pairs > 0.7 * arm.pairs
-    assert dose.after.stationarity == 0
+    effect = isotropise(arm, 1.0, "rates").effect
+    assert effect.before.isotropy > 1.8
+    assert effect.after.isotropy < 1.1
+    assert effect.after.effective_pairs > 0.7 * arm.pairs
+    assert effect.after.stationarity == 0
 
 
 def test_moments_gaussianise_more_with_every_dose_and_cost_pairs(arm):
-    doses = [isotropise(arm, strength, "moments", least=100).dose for strength in (0.25, 0.5, 0.75)]
-    away = [doses[0].before.gaussianity, *(dose.after.gaussianity for dose in doses)]
-    left = [doses[0].before.effective_pairs, *(dose.after.effective_pairs for dose in doses)]
+    effects = [isotropise(arm, strength, "moments", least=100).effect for strength in (0.25, 0.5, 0.75)]
+    away = [effects[0].before.gaussianity, *(effect.after.gaussianity for effect in effects)]
+    left = [effects[0].before.effective_pairs, *(effect.after.effective_pairs for effect in effects)]
     assert away == sorted(away, reverse=True)
     assert left == sorted(left, reverse=True)
     assert away[-1] < 0.3 * away[0]
 
 
 def test_marginals_gaussianise_but_make_the_rates_worse(arm):
-    dose = isotropise(arm, 0.5, "marginals").dose
-    assert dose.after.gaussianity < 0.6 * dose.before.gaussianity
-    assert dose.after.isotropy > dose.before.isotropy
+    effect = isotropise(arm, 0.5, "marginals").effect
+    assert effect.after.gaussianity < 0.6 * effect.before.gaussianity
+    assert effect.after.isotropy > effect.before.isotropy
 
 
 def test_the_density_ratio_brings_the_pair_law_nearer(arm):
-    dose = isotropise(arm, 0.5, "reweight").dose
-    assert dose.after.transition < 0.5 * dose.before.transition
+    effect = isotropise(arm, 0.5, "reweight").effect
+    assert effect.after.transition < 0.5 * effect.before.transition
 
 
 @pytest.mark.parametrize("method", ["rates", "moments", "marginals"])
 def test_a_gaussian_world_is_left_as_it_is(method):
     recorded = Recorded(OrnsteinUhlenbeck(2, 0.9).trajectory(2000, 8, generator(0, "data")))
-    dose = isotropise(recorded, 1.0, method).dose
-    assert dose.after.effective_pairs > 0.95 * recorded.pairs
-    assert dose.rho == pytest.approx(0.9, abs=0.02)
+    effect = isotropise(recorded, 1.0, method).effect
+    assert effect.after.effective_pairs > 0.95 * recorded.pairs
+    assert effect.rho == pytest.approx(0.9, abs=0.02)
 
 
 @pytest.mark.parametrize("method", ["moments", "reweight"])
@@ -85,7 +85,7 @@ def test_the_best_stride_of_a_process_with_noise_is_a_long_one():
     bursts = rng.normal(size=paths.shape) * (rng.random(paths.shape) < 0.03)
     recorded = Recorded(paths + bursts)  # much at short strides, little at long ones
     found = isotropise(recorded, 1.0, "stride", strides=[1, 3, 16])
-    assert found.dose.stride == (1, 16)
+    assert found.effect.stride == (1, 16)
     assert found.recorded.stride == 16
     assert isotropise(recorded, 0.5, "stride", strides=[16]).recorded.stride == 4
     near = isotropise(recorded, 1.0, "stride", strides=[1, 4, 16], rho=0.87)
@@ -98,7 +98,7 @@ def test_too_few_effective_pairs_name_a_strength_that_works(arm):
         isotropise(arm, 1.0, "moments", least=5000, samples=5000)
     works = float(str(error.value).rpartition("up to ")[2].split()[0])
     assert 0.05 < works < 0.9
-    assert isotropise(arm, works, "moments", least=4500).dose.after.effective_pairs > 4500
+    assert isotropise(arm, works, "moments", least=4500).effect.after.effective_pairs > 4500
     with pytest.raises(ValueError, match="no strength does: record more"):
         isotropise(arm, 1.0, "rates", least=1e6)
 
@@ -121,7 +121,7 @@ def test_weights_multiply_those_that_were_there(arm):
     base[:1000] = 0
     found = isotropise(arm.reweighted(base), 1.0, "rates")
     assert found.recorded.weights[:1000].sum() == 0
-    assert found.dose.after.isotropy < 1.1
+    assert found.effect.after.isotropy < 1.1
 
 
 def test_a_linear_proxy_in_place_of_the_states_gives_the_same_weights():
@@ -134,13 +134,13 @@ def test_a_linear_proxy_in_place_of_the_states_gives_the_same_weights():
     by_values = isotropise(recorded, 0.5, "rates", proxy=seen[..., :2])
     np.testing.assert_allclose(by_function.recorded.weights, by_values.recorded.weights, rtol=1e-3)
     np.testing.assert_allclose(direct.recorded.weights, by_values.recorded.weights, rtol=0.02)
-    assert by_values.dose.of == "proxy"
+    assert by_values.effect.of == "proxy"
     np.testing.assert_allclose(by_function.apply(recorded).weights, by_function.recorded.weights, rtol=1e-3)
     with pytest.raises(ValueError, match="must be a function of observations"):
         by_values.apply(recorded)
     components = principal_components(seen, 2)
     principal = isotropise(recorded, 0.5, "rates", proxy=components)
-    assert principal.dose.after.isotropy < principal.dose.before.isotropy
+    assert principal.effect.after.isotropy < principal.effect.before.isotropy
 
 
 def test_states_alone_are_taken_too():
@@ -152,8 +152,8 @@ def test_states_alone_are_taken_too():
 def test_many_dimensions_work():
     rng = np.random.default_rng(0)
     paths = OrnsteinUhlenbeck(10, np.linspace(0.95, 0.85, 10)).trajectory(1500, 8, generator(0, "data"))
-    dose = isotropise(paths, 0.7, "moments", samples=4000).dose
-    assert dose.after.isotropy < dose.before.isotropy
+    effect = isotropise(paths, 0.7, "moments", samples=4000).effect
+    assert effect.after.isotropy < effect.before.isotropy
     with pytest.raises(ValueError, match="at most 6 coordinates"):
         isotropise(paths, 0.5, "reweight")
     with pytest.raises(ValueError, match="vary in every direction"):
@@ -169,11 +169,11 @@ def test_clipping_is_counted():
 
 
 def test_the_dose_is_told_in_words_and_as_json(arm):
-    dose = isotropise(arm, 0.5, "rates").dose
-    text = str(dose)
+    effect = isotropise(arm, 0.5, "rates").effect
+    text = str(effect)
     assert "effective_pairs" in text
     assert "rates, strength 0.5" in text
-    assert json.loads(json.dumps(plain(dose.to_dict())))["after"]["pairs"] == arm.pairs
+    assert json.loads(json.dumps(plain(effect.to_dict())))["after"]["pairs"] == arm.pairs
 
 
 @pytest.mark.parametrize(
