@@ -70,8 +70,8 @@ class Gaussianity:
         return 0
 
     def _of_record(self):  # type: ignore[no-untyped-def]
-        encoder, world, _ = runs.load(self.source)
-        return embed(encoder, world.sample(4000, generator(self.seed, "gaussianity")).x).numpy()
+        encoder, world, _ = runs.load_run(self.source)
+        return embed(encoder, world.sample(4000, generator(self.seed, "gaussianity")).views[0]).numpy()
 
     def _examine(self, h) -> Examination:  # type: ignore[no-untyped-def]
         with progress_bar("testing") as progress:

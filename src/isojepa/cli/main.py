@@ -6,19 +6,18 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.markup import escape
 
 from isojepa.cli.certify import Certify
 from isojepa.cli.commands import Demo, List, Report, Train
+from isojepa.cli.flags import parse
 from isojepa.cli.gaussianity import Gaussianity
 from isojepa.cli.study import Study
 from isojepa.cli.sweep import Sweep
 from isojepa.cli.theory import Theory
-from isojepa.config import Config, read_config
 from isojepa.training.loop import RunWarning
 from isojepa.version import __version__
 
@@ -57,35 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str]) -> Any:
-    start = _config_file(arguments)
-    commands = [
-        Annotated[Demo, tyro.conf.subcommand("demo")],
-        Annotated[Train, tyro.conf.subcommand("train", default=Train(settings=start))],
-        Annotated[Certify, tyro.conf.subcommand("certify")],
-        Annotated[Gaussianity, tyro.conf.subcommand("gaussianity")],
-        Annotated[Theory, tyro.conf.subcommand("theory")],
-        Annotated[Sweep, tyro.conf.subcommand("sweep")],
-        Annotated[Study, tyro.conf.subcommand("study")],
-        Annotated[Report, tyro.conf.subcommand("report")],
-        Annotated[List, tyro.conf.subcommand("list")],
-    ]
-    union: Any = commands[0]
-    for command in commands[1:]:
-        union = union | command
-    return tyro.cli(union, prog="isojepa", description=DESCRIPTION, args=arguments)
-
-
-def _config_file(arguments: list[str]) -> Config:
-    """The config that `train --config FILE` names: its values are the defaults the flags override."""
-    if arguments[:1] != ["train"]:
-        return Config()
-    for index, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name == "--config":
-            if not equals:
-                value = arguments[index + 1] if index + 1 < len(arguments) else ""
-            return read_config(value)
-    return Config()
+    commands = {
+        "demo": Demo,
+        "train": Train,
+        "certify": Certify,
+        "gaussianity": Gaussianity,
+        "theory": Theory,
+        "sweep": Sweep,
+        "study": Study,
+        "report": Report,
+        "list": List,
+    }
+    return parse(commands[arguments[0]], f"isojepa {arguments[0]}", arguments[1:])
 
 
 def _one_line(error: BaseException) -> str:

@@ -30,9 +30,10 @@ from rich.console import Console
 from scipy.optimize import minimize_scalar
 
 from isojepa import fit, runs
-from isojepa.config import Config, ObjectiveConfig
+from isojepa.config import Config
 from isojepa.objectives import SIGReg
 from isojepa.objectives.gaussianity import EppsPulley
+from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.seeds import generator
 from isojepa.studies.bias_page import draw, page
 from isojepa.studies.quadrature import LAWS
@@ -180,7 +181,7 @@ class Study:
         """Train LeJEPA in the two-dimensional world; weight * batch as in the defaults' middle."""
         found = []
         recipe = Recipe(steps=self.steps, batch=n, batch_start=None, eval_every=self.steps)
-        objective = ObjectiveConfig(weight=min(0.5, 2e-3 * 860 / n), unbiased=unbiased)
+        objective = LeJEPASpec(weight=min(0.5, 2e-3 * 860 / n), unbiased=unbiased)
         for seed in range(self.seeds):
             config = Config(objective=objective, training=recipe, seed=seed)
             encoder, world, loss = runs.build_all(config)

@@ -95,6 +95,11 @@ class WeightAverage:
             with torch.no_grad():
                 _copy(live, before)
 
+    @torch.no_grad()
+    def keep(self) -> None:
+        """Give the module the averaged weights for good."""
+        _copy(_tensors(self.module), self._average())
+
     def state_dict(self) -> dict[str, Tensor]:
         """What a checkpoint needs: the number of updates, and each averaged tensor under "average/"."""
         average = {f"average/{name}": tensor for name, tensor in self._average().items()}
