@@ -29,7 +29,7 @@ import tyro
 from rich.console import Console
 from scipy.optimize import minimize_scalar
 
-from isojepa import fit, runs
+from isojepa import runs
 from isojepa.config import Config, ObjectiveConfig
 from isojepa.objectives import SIGReg
 from isojepa.objectives.gaussianity import EppsPulley
@@ -37,6 +37,7 @@ from isojepa.seeds import generator
 from isojepa.studies.bias_page import draw, page
 from isojepa.studies.quadrature import LAWS
 from isojepa.studies.results import write_figure, write_results
+from isojepa.training import fit
 from isojepa.training.recipe import Recipe
 
 Row = dict[str, Any]

@@ -26,7 +26,6 @@ import tyro
 from rich.console import Console
 from torch import Tensor
 
-from isojepa import fit
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.encoders import MLP
@@ -35,6 +34,7 @@ from isojepa.objectives import LeJEPA
 from isojepa.seeds import generator
 from isojepa.studies.label_free_spectrum_page import draw, page
 from isojepa.studies.results import write_figure, write_results
+from isojepa.training import fit
 from isojepa.worlds import (
     AdditiveCoupling,
     AffineCoupling,
