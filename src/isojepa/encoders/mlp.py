@@ -39,4 +39,5 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., in_dim) as (..., out_dim)."""
-        return self.body(x)
+        h: Tensor = self.body(x)
+        return h

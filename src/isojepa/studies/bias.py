@@ -63,7 +63,8 @@ def distance_and_bias(law: str) -> tuple[float, float]:
 def expected(scale: float, n: float) -> float:
     """E[T/n] for n samples of N(0, scale^2); n = inf for the distance of laws."""
     distance = ROOT * ((1 + 2 * scale**2) ** -0.5 - 2 * (2 + scale**2) ** -0.5 + 3**-0.5)
-    return distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    expectation: float = distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    return expectation
 
 
 def fixed_point(n: float) -> float:

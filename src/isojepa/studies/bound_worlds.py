@@ -19,7 +19,8 @@ def correlation(world: WorldConfig) -> float | None:
     rho = float(rhos.pop())
     if world.process == "noisy-copies":
         return rho**2
-    return rho ** (1.0 if world.lag is None else world.lag)
+    correlation: float = rho ** (1.0 if world.lag is None else world.lag)
+    return correlation
 
 
 def speaks_of(config: Config) -> bool:

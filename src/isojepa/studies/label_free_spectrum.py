@@ -88,7 +88,8 @@ class Case:
         if self.noise:
             extra = torch.randn(h.shape, generator=generator(seed, "label-free", "noise"), dtype=h.dtype)
             h = h + extra * h.std(0) * math.sqrt(self.noise / (1 - self.noise))
-        return h.unflatten(0, z.shape[:2]).numpy()
+        along: np.ndarray = h.unflatten(0, z.shape[:2]).numpy()
+        return along
 
 
 def quadratic(share: float) -> Callable[[Tensor], Tensor]:
