@@ -1,16 +1,20 @@
-"""Fill the documents' tables from the records in docs/results, so that no number is typed by hand.
+"""Fill the documents from the records in docs/results and from the source, so that nothing is typed twice.
 
-python docs/fill.py           write them
-python docs/fill.py --check   exit 1 if a document says anything else
+python docs/fill.py               write them
+python docs/fill.py --check       exit 1 if a document says anything else
+python docs/fill.py README.md     only this one
 """
 
+import ast
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/results"
+PACKAGE = ROOT / "src/isojepa"
 
 
 def quality() -> str:
@@ -155,8 +159,43 @@ def found() -> str:
     return "\n\n".join(parts)
 
 
+def tree() -> str:
+    """Every module with the first line of its docstring, room by room in the order of imports."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    order = re.search(r"^```order\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    if order is None:
+        raise SystemExit("docs/architecture.md must have a block ```order")
+    place = {name: number for number, name in enumerate(order[1].split())}
+    rooms: dict[str, list[Path]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        relative = path.relative_to(PACKAGE)
+        rooms.setdefault(relative.parts[0] if len(relative.parts) > 1 else "", []).append(relative)
+    lines = []
+    for room in sorted(rooms, key=lambda room: place.get(room, len(place)) if room else -1):
+        lines += [f"### [{room}](../src/isojepa/{room}/README.md)" if room else "### isojepa", ""]
+        lines += [_module(path) for path in sorted(rooms[room], key=lambda path: _rank(path, place))]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _rank(path: Path, place: dict[str, int]) -> tuple[object, ...]:
+    """A folder's `__init__`, its files, its folders; single modules in the order of imports."""
+    if len(path.parts) == 1:
+        return (path.stem != "__init__", place.get(path.stem, len(place)), path.name)
+    folders = tuple((1, part) for part in path.parts[1:-1])
+    return (*folders, (0, "" if path.stem == "__init__" else path.name))
+
+
+def _module(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse((PACKAGE / path).read_text(encoding="utf-8")))
+    if not docstring:
+        raise SystemExit(f"{path.as_posix()} must begin with a docstring: the tree shows its first line")
+    return f"- `{path.as_posix()}`: {docstring.splitlines()[0]}"
+
+
 PAGES = {
     "README.md": {"quality": quality, "scaling": scaling, "speed": speed},
+    "docs/architecture.md": {"tree": tree},
     "docs/studies.md": {"found": found},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
@@ -177,14 +216,20 @@ def fill(text: str, blocks: dict[str, Callable[[], str]]) -> str:
 
 def main() -> None:
     """Write the pages, or check them."""
+    wanted = [argument for argument in sys.argv[1:] if argument != "--check"]
+    unknown = set(wanted) - set(PAGES)
+    if unknown:
+        raise SystemExit(f"pages must be of {', '.join(PAGES)}, got {', '.join(sorted(unknown))}")
     for name, blocks in PAGES.items():
+        if wanted and name not in wanted:
+            continue
         page = ROOT / name
         before = page.read_text(encoding="utf-8")
         after = fill(before, blocks)
         if "--check" not in sys.argv:
             page.write_text(after, encoding="utf-8")
         elif before != after:
-            raise SystemExit(f"{name} differs from docs/results: run make docs")
+            raise SystemExit(f"{name} differs from docs/results or from the source: run `make docs`")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The documents say what the tree and the records say."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -16,17 +19,56 @@ def test_the_readmes_numbers_are_those_of_the_records():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readmes_tree_has_every_module_and_no_other():
-    tree = README.partition("## The tree")[2].partition("```\n")[2].partition("```")[0]
-    listed = set(re.findall(r"^ +([a-z_]+\.py)\b", tree, flags=re.MULTILINE))
-    modules = {path.name for path in (ROOT / "src/isojepa").rglob("*.py")}
-    assert listed == modules
-    comments = [line.split(maxsplit=1) for line in tree.splitlines() if line.strip()]
-    assert all(len(parts) == 2 for parts in comments), "every line of the tree has a comment"
+def test_the_tree_has_every_module_by_its_full_path_and_no_other():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    tree = page.partition("<!-- tree -->")[2].partition("<!-- /tree -->")[0]
+    lines = [line for line in tree.splitlines() if line and not line.startswith("### ")]
+    listed = [match[1] for line in lines if (match := re.fullmatch(r"- `([a-z_/]+\.py)`: \S.*[.?]", line))]
+    assert len(listed) == len(lines), "every line of the tree is a path and a sentence: run `make docs`"
+    modules = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+    missing, gone = set(modules) - set(listed), set(listed) - set(modules)
+    assert sorted(listed) == modules, f"run `make docs`: missing {sorted(missing)}, gone {sorted(gone)}"
+
+
+def test_a_new_module_makes_the_check_fail_until_the_documents_are_made(tmp_path):
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs/fill.py", tmp_path / "docs")
+    page = Path(shutil.copy(ROOT / "docs/architecture.md", tmp_path / "docs"))
+    shutil.copytree(PACKAGE, tmp_path / "src/isojepa", ignore=shutil.ignore_patterns("__pycache__"))
+    make = [sys.executable, tmp_path / "docs/fill.py", "docs/architecture.md"]
+    subprocess.run([*make, "--check"], check=True)
+
+    (tmp_path / "src/isojepa/theory/views.py").write_text('"""Another file of a name that there is."""\n')
+    done = subprocess.run([*make, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "run `make docs`" in done.stderr
+    subprocess.run(make, check=True)
+    subprocess.run([*make, "--check"], check=True)
+    assert "- `theory/views.py`: Another file of a name that there is.\n" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_order_of_imports_that_is_tested():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    told = page.partition("```order\n")[2].partition("```")[0].split()
+    assert told == [name for name in (*SMALL, *ORDER) if name in told]
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+    assert rooms - {*told, *OUTSIDE} == set(), "docs/architecture.md must give every room its place"
+
+
+def test_every_room_says_what_belongs_there():
+    for room in sorted({path.parent for path in PACKAGE.glob("*/*.py")}):
+        page = room / "README.md"
+        assert page.exists(), f"{room.name} needs a README.md: what belongs there, and how to add one"
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert lines[0] == f"# {room.name}"
+        assert 5 <= len(lines) <= 25, f"{room.name}/README.md must be short, got {len(lines)} lines"
+        assert any("elongs here" in line for line in lines), (
+            f"{room.name}/README.md must say what belongs here"
+        )
 
 
 def test_every_link_of_the_documents_leads_somewhere():
-    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,4 +1,4 @@
-"""The command that tests embeddings for Gaussianity."""
+"""The command `gaussianity`: embeddings tested for N(0, I), and a picture of the worst directions."""
 
 from dataclasses import dataclass
 from pathlib import Path
