@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -74,11 +74,29 @@ def test_every_link_of_the_documents_leads_somewhere():
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_settings_in_the_readmes_python_exist():
+def test_the_readme_is_short():
+    before, references, _ = README.partition("## References")
+    assert references
+    assert len(before.splitlines()) <= 150, "what is more than a beginning belongs in docs/"
+
+
+def test_every_page_of_the_documents_is_reached_from_the_readme():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            targets = re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))
+            waiting += [(page.parent / target).resolve() for target in targets if "://" not in target]
+    assert {*ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")} - reached == set()
+
+
+def test_the_names_in_the_documents_python_exist():
     import isojepa as ij
 
-    for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", README)):
-        thing = ij
-        for part in name.rstrip(".").split("."):
-            assert hasattr(thing, part), f"README.md names ij.{name}"
-            thing = getattr(thing, part)
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+        for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", page.read_text(encoding="utf-8"))):
+            thing = ij
+            for part in name.rstrip(".").split("."):
+                assert hasattr(thing, part), f"{page.name} names ij.{name}"
+                thing = getattr(thing, part)

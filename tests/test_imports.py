@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src/isojepa"
+PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
 SMALL = ["seeds", "names", "files", "linear", "ranks", "registry", "importing", "version"]
 ORDER = [
     "laws",
