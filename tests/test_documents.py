@@ -1,15 +1,19 @@
 """The documents say what the tree and the records say."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_the_readmes_numbers_are_those_of_the_records():
@@ -72,6 +76,29 @@ def test_every_link_of_the_documents_leads_somewhere():
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_citation_is_of_a_release_in_the_changelog():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+    released = re.findall(r"^## (\d\S*) \((.*)\)$", CHANGELOG, flags=re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == released[0]
+    for paper in citation["references"]:
+        assert paper["title"] in README
+
+
+def test_what_is_new_stands_above_what_was_released():
+    heads = re.findall(r"^## (.*)$", CHANGELOG, flags=re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", head) for head in heads[1:])
+
+
+def test_hosted_integration_runs_what_everyone_runs_and_may_only_read():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    assert ".ci/run" in [step.get("run") for step in steps]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert os.access(ROOT / ".ci/run", os.X_OK)
 
 
 def test_the_readme_is_short():
