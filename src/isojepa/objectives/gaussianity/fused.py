@@ -242,7 +242,7 @@ def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, 
     sums = np.empty((2, slices, padded))
     base, keep = np.float32(grid.first), scale != 0
     team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
-    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
+    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums[..., :half])).numpy() / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)
