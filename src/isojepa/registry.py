@@ -37,7 +37,7 @@ from isojepa.names import choose, unknown
 GROUP = "isojepa.components"
 ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
 T = TypeVar("T", bound=type)
-_specs: dict[str, dict[str, type]] = {}
+_specs: dict[str, dict[str, "type[Spec]"]] = {}
 _defaults: dict[str, str] = {}  # the first of each kind that asks to be it
 
 
@@ -173,7 +173,7 @@ def chosen(kind: str, default: Callable[[], Any]) -> Any:
     return dataclasses.field(default_factory=default, metadata={"kind": kind})
 
 
-def components(kind: str) -> dict[str, type]:
+def components(kind: str) -> dict[str, type[Spec]]:
     """The specs of a kind by name, those of other packages too."""
     _load()
     return choose("kind of component", kind, _specs)
@@ -185,7 +185,7 @@ def kinds() -> list[str]:
     return list(_specs)
 
 
-def find(kind: str, name: str | None = None) -> type:
+def find(kind: str, name: str | None = None) -> type[Spec]:
     """The spec of a name; without a name, of the kind's default.
 
     Raises:
@@ -233,7 +233,7 @@ def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[
     return found
 
 
-def assemble(cls: type, values: Mapping[str, Any]) -> Any:
+def assemble(cls: type[Spec], values: Mapping[str, Any]) -> Spec:
     """The spec of some settings by key; the rest take their defaults. Keys that are not its own are ignored."""
     parts: dict[str, Any] = {}
     for item in dataclasses.fields(cls):
@@ -259,7 +259,7 @@ def make(kind: str, name: str | None = None, **values: Any) -> Any:
     known = settings(cls, values)
     for key in values:
         if key not in known:
-            raise ValueError(unknown(f"setting {key!r} of {kind} {cls.name!r}", key, known))  # type: ignore[attr-defined]
+            raise ValueError(unknown(f"setting {key!r} of {kind} {cls.name!r}", key, known))
     return assemble(cls, values)
 
 

@@ -1,4 +1,4 @@
-"""The command that certifies a representation: a record, an encoder of one's own, or files of embeddings."""
+"""The command `certify`: a record, an encoder of one's own, or files of embeddings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields

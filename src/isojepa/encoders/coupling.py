@@ -65,14 +65,15 @@ class FreeCoupling(Coupling):
 
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__(dim, layers, seed)
-        self.head = nn.utils.skip_init(nn.Linear, dim, dim)
+        self.head: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
         with torch.no_grad():
             self.head.weight.copy_(torch.eye(dim))
             self.head.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""
-        return self.head(super().forward(x))
+        h: Tensor = self.head(super().forward(x))
+        return h
 
 
 @register("encoder", "coupling")

@@ -41,7 +41,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., in_dim) as (..., out_dim)."""
-        return self.body(x)
+        h: Tensor = self.body(x)
+        return h
 
 
 @register("encoder", "mlp", default=True)

@@ -77,7 +77,8 @@ class Headed(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """What the head makes of it."""
-        return self.head(self.features(x))
+        h: Tensor = self.head(self.features(x))
+        return h
 
     def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """The backbone's tokens."""

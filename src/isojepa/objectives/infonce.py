@@ -192,7 +192,10 @@ def _without_depths(similarity: Tensor) -> Tensor:
 
 def _project(views: Tensor, frames: Tensor) -> Tensor:
     """Views (view, batch, dim) on frames (slice, dim, k), in one product: (view, slice, batch, k)."""
-    return (views @ torch.cat(frames.unbind(), dim=1)).unflatten(-1, (-1, frames.shape[-1])).transpose(1, 2)
+    projected: Tensor = (
+        (views @ torch.cat(frames.unbind(), dim=1)).unflatten(-1, (-1, frames.shape[-1])).transpose(1, 2)
+    )
+    return projected
 
 
 def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Tensor:

@@ -29,7 +29,7 @@ import tyro
 from rich.console import Console
 from scipy.optimize import minimize_scalar
 
-from isojepa import fit, runs
+from isojepa import runs
 from isojepa.config import Config
 from isojepa.objectives import SIGReg
 from isojepa.objectives.gaussianity import EppsPulley
@@ -38,6 +38,7 @@ from isojepa.seeds import generator
 from isojepa.studies.bias_page import draw, page
 from isojepa.studies.quadrature import LAWS
 from isojepa.studies.results import write_figure, write_results
+from isojepa.training import fit
 from isojepa.training.recipe import Recipe
 
 Row = dict[str, Any]
@@ -63,7 +64,8 @@ def distance_and_bias(law: str) -> tuple[float, float]:
 def expected(scale: float, n: float) -> float:
     """E[T/n] for n samples of N(0, scale^2); n = inf for the distance of laws."""
     distance = ROOT * ((1 + 2 * scale**2) ** -0.5 - 2 * (2 + scale**2) ** -0.5 + 3**-0.5)
-    return distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    expectation: float = distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    return expectation
 
 
 def fixed_point(n: float) -> float:

@@ -89,7 +89,8 @@ def _published(alpha: float, mixing: str, name: str, seed: int) -> Cell:
 
 
 def _world(world: str, alpha: float, mixing: str) -> Spec:
-    return make("world", process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing)
+    spec: Spec = make("world", process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing)
+    return spec
 
 
 def _labels(

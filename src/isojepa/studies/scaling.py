@@ -25,7 +25,7 @@ from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec
 from isojepa.objectives.infonce import InfoNCESpec, SlicedInfoNCESpec
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
 from isojepa.objectives.vicreg import VICRegSpec
-from isojepa.registry import Spec, changed, make
+from isojepa.registry import Spec, changed, flatten, make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_RECIPE, PUBLISHED_SIGMA, shortened
 from isojepa.studies.study import Cell, Label, Row, Study

@@ -125,6 +125,7 @@ class _Training:
         if recipe.sync_norms and team.size > 1:
             self.models = {name: synchronised(module) for name, module in models.items()}
         self.learner = Learner(self.models, objective)
+        self.half = None if recipe.precision == "float32" else getattr(torch, recipe.precision)
         self.names: list[str] = []
         self.norm = 0.0
         self.metrics: list[dict[str, Any]] = []
@@ -222,14 +223,16 @@ class _Training:
         """The terms of the loss; what is random in it comes from streams of the step."""
         stream = (self.state.step, *((part,) if part else ()))
         own = ("rank", self.team.rank) if self.team.rank else ()  # dropout differs from rank to rank
-        half = self.recipe.precision != "float32"
         device = self.team.device
         with borrowed(self.seed, "encoder", *stream, *own, device=device):
             call = Call(batch, generator(self.seed, "slices", *stream))
-            if not half:
-                return self.call(call)
-            with torch.autocast(device.type, getattr(torch, self.recipe.precision)):
-                return self.call(call)
+            terms: dict[str, Tensor]
+            if self.half is None:
+                terms = self.call(call)
+            else:
+                with torch.autocast(device.type, self.half):
+                    terms = self.call(call)
+            return terms
 
     def _move(self) -> None:
         """Clip the gradients and let the optimiser move the weights."""

@@ -66,7 +66,7 @@ class Recipe:
             return self.batch
         done = step / max(1, self.steps - 1)
         start = min(self.batch_start, self.batch)
-        return round(start * (self.batch / start) ** done)
+        return int(round(start * (self.batch / start) ** done))
 
     def checked(self) -> "Recipe":
         """Return the recipe, or say what is wrong with it.

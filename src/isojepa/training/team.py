@@ -75,6 +75,7 @@ class Team:
         if self.size == 1:
             return do()
         told: list[Any] = [None, None]
+        found: T
         if self.first:
             try:
                 with ranks.alone():
@@ -84,7 +85,8 @@ class Team:
         dist.broadcast_object_list(told, src=0)
         if told[1] is not None:
             raise told[1]
-        return told[0]
+        found = told[0]
+        return found
 
     def shared(self, tensor: Tensor) -> Tensor:
         """The first rank's tensor on every rank."""

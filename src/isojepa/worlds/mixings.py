@@ -356,7 +356,8 @@ def orthogonal(dim: int, source: torch.Generator) -> Tensor:
     """Draw an orthogonal (dim, dim) matrix from the uniform (Haar) law."""
     q, r = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))
     # QR alone is not uniform: it fixes signs; dividing by the signs of R's diagonal undoes that
-    return (q * torch.sign(torch.diagonal(r))).float()
+    uniform: Tensor = (q * torch.sign(torch.diagonal(r))).float()
+    return uniform
 
 
 def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
@@ -365,7 +366,8 @@ def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
     Not uniform, unlike `orthogonal`, but what the published mixing has: in its two-dimensional case, where
     the matrix is a single sign, the sign is always the same (R^2 from x to z of 0.781 for every seed).
     """
-    return torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))[0].float()
+    q: Tensor = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))[0].float()
+    return q
 
 
 def _check_positive(**values: int) -> None:

@@ -94,7 +94,8 @@ class OrnsteinUhlenbeck:
     def correlation(self) -> float | tuple[float, ...]:
         if isinstance(self.rho, tuple):
             return tuple(r**self.lag for r in self.rho)
-        return float(self.rho) ** self.lag  # type: ignore[arg-type]
+        after: float = float(self.rho) ** self.lag  # type: ignore[arg-type]
+        return after
 
     @property
     def gaussian(self) -> bool:

@@ -42,11 +42,11 @@ class Standardiser:
 
     def apply(self, states: np.ndarray) -> np.ndarray:
         """Standardise states (..., dim)."""
-        return (np.asarray(states, dtype=np.float64) - self.mean) / self.std
+        return np.asarray((np.asarray(states, dtype=np.float64) - self.mean) / self.std)
 
     def restore(self, z: np.ndarray) -> np.ndarray:
         """The states (..., dim) of standardised ones."""
-        return np.asarray(z, dtype=np.float64) * self.std + self.mean
+        return np.asarray(np.asarray(z, dtype=np.float64) * self.std + self.mean)
 
 
 class Recorded:
@@ -108,7 +108,7 @@ class Recorded:
     @property
     def dim(self) -> int:
         """Number of state coordinates."""
-        return self.states.shape[0]
+        return int(self.states.shape[0])
 
     @property
     def paths(self) -> int:
@@ -358,7 +358,7 @@ def _check_weights(weights: np.ndarray | Tensor, pairs: int) -> np.ndarray:
         raise ValueError(
             f"weights must be finite, not negative and not all 0, got {values.min()} to {values.max()}"
         )
-    return values / values.sum()
+    return np.asarray(values / values.sum())
 
 
 def _standardiser(states: Trajectories, standardise: bool | Standardiser) -> Standardiser:

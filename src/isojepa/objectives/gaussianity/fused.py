@@ -48,12 +48,16 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
     Returns:
         A scalar; differentiable once with respect to x.
     """
-    return _EppsPulley.apply(x, directions, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(x, directions, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    return statistic
 
 
 def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
     """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
-    return _EppsPulley.apply(x, None, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    return statistic
 
 
 class _EppsPulley(torch.autograd.Function):
