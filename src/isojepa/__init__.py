@@ -1,10 +1,29 @@
-"""isojepa: train joint-embedding world models and certify that they recovered the world."""
+"""isojepa: train joint-embedding world models and certify that they recovered the world.
 
-from isojepa import certificates, encoders, isotropise, laws, objectives, training, worlds
-from isojepa.certificates import Certificate, certify
-from isojepa.seeds import generator
-from isojepa.training import Record, Run, fit
+Importing the package loads nothing but this file: a name is imported when it is first asked for, so that
+`isojepa --help` needs no torch and a program pays only for the rooms it uses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from isojepa.version import __version__
+
+if TYPE_CHECKING:
+    from isojepa import certificates, encoders, isotropise, laws, objectives, training, worlds
+    from isojepa.certificates import Certificate, certify
+    from isojepa.seeds import generator
+    from isojepa.training import Record, Run, fit
+
+_ROOMS = ("certificates", "encoders", "isotropise", "laws", "objectives", "training", "worlds")
+_HOMES = {  # of each other public name, the module that has it
+    "Certificate": "isojepa.certificates",
+    "Record": "isojepa.training",
+    "Run": "isojepa.training",
+    "certify": "isojepa.certificates",
+    "fit": "isojepa.training",
+    "generator": "isojepa.seeds",
+}
 
 __all__ = [
     "Certificate",
@@ -22,3 +41,17 @@ __all__ = [
     "training",
     "worlds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name in _ROOMS:
+        return import_module(f"isojepa.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'isojepa' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

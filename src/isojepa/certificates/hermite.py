@@ -31,8 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
 
 ORDERS = {1: (256, 192), 2: (128, 96), 3: (48, 36)}  # points per dimension, and those of the comparison
 BLOCKS = 20  # of the jackknife, per half
