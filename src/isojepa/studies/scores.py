@@ -44,7 +44,7 @@ def score(encoder: nn.Module, world: World) -> dict[str, Any]:
     """Measure a trained encoder in its world.
 
     Raises:
-        ValueError: the embeddings are not finite.
+        NotFinite: the embeddings are not finite.
     """
     samples = max(_SAMPLES, default_samples(world.dim))
     certificate = certify(encoder, world, samples=samples, checks=False, seed=_SEED)

@@ -33,6 +33,10 @@ FORMAT = 1
 GAUGES = ("smallest_variance", "mean_variance", "learning_rate")  # in a row of metrics, besides loss and R^2
 
 
+class RecordHeld(ValueError):
+    """Another process works on the record."""
+
+
 class Record:
     """One run's folder.
 
@@ -193,7 +197,7 @@ class Record:
         The lock goes with the process, however it ends. Where the system has none, nothing is held.
 
         Raises:
-            ValueError: another process holds it.
+            RecordHeld: another process holds it.
         """
         try:
             import fcntl
@@ -204,7 +208,7 @@ class Record:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise ValueError(f"record {self.path} is being trained by another process") from error
+                raise RecordHeld(f"record {self.path} is being trained by another process") from error
             except OSError:
                 pass  # a file system without locks
             yield
