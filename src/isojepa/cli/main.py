@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from isojepa import threads
 from isojepa.names import choose
 from isojepa.version import __version__
 
@@ -149,6 +150,7 @@ def _parse(name: str, arguments: list[str]) -> Any:
         SystemExit: its help was asked for, or a flag is wrong; both are told.
     """
     chosen = choose("command", name, COMMANDS)
+    threads.prepare()
     import tyro
 
     command = getattr(import_module(chosen.module), chosen.name)
