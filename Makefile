@@ -3,16 +3,20 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+TOOLS  := $(VENV)/.tools
 
 .PHONY: help setup demo test test-slow lint bench study docs clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
-setup: $(READY) ## make the environment
+setup: $(TOOLS) ## make the environment, with the developers' tools
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/pip install --quiet --upgrade pip
 	$(RUN)/pip install --quiet $$(grep '^torch==' constraints.txt)
+	$(RUN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+$(TOOLS): $(READY)
 	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
@@ -22,16 +26,19 @@ demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/r
 test: lint      ## lint, types and the tests
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow' tests src
 
-test-slow: $(READY) ## the quality claims: trains for minutes
+test-slow: $(TOOLS) ## the quality claims: trains for minutes
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m slow tests
 
-lint: $(READY)  ## ruff and mypy
+lint: $(TOOLS)  ## ruff and mypy
 	$(RUN)/ruff check src tests benchmarks examples docs
 	$(RUN)/ruff format --check src tests benchmarks examples docs
 	$(RUN)/mypy
 
-bench: $(READY) ## speed and memory against the textbook forms
-	$(RUN)/python benchmarks/run.py
+REFERENCE ?= 41c4777
+EARLIER := $(VENV)/reference-$(REFERENCE)
+bench: $(TOOLS) ## speed and memory against the textbook forms, and a step against that of REFERENCE=commit
+	@test -d $(EARLIER) || (git worktree prune && git worktree add --quiet --detach $(EARLIER) $(REFERENCE)) || true
+	ISOJEPA_REFERENCE=$(EARLIER)/src $(RUN)/python benchmarks/run.py
 
 STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=slices
@@ -42,3 +49,4 @@ docs: $(READY)  ## fill the documents from docs/results and the source
 
 clean:          ## remove the environment and all runs
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	-@git worktree prune 2>/dev/null

@@ -20,6 +20,8 @@ from certifying import certificates
 from measure import alternate, row
 from rich.console import Console
 from rich.table import Table
+from starting import starting
+from stepping import busy_core, reference
 from sweeping import sweeping
 
 import isojepa as ij
@@ -129,8 +131,8 @@ def _merged(rows: list[dict]) -> list[dict]:
 def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
-    Arguments are the groups to measure, by default all: sigreg, step, infonce, certificates, sweeping,
-    demo.
+    Arguments are the groups to measure, by default all: sigreg, step, reference, busy, starting, infonce,
+    certificates, sweeping, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -149,6 +151,9 @@ def main() -> int:
             *step("2D spiral, published settings", published, 5),
             *step("2D spiral, default settings (few slices)", default, None),
         ],
+        "reference": reference,
+        "busy": busy_core,
+        "starting": starting,
         "infonce": infonce,
         "certificates": certificates,
         "sweeping": sweeping,

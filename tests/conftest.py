@@ -1,5 +1,7 @@
 """What several test folders share."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -9,6 +11,15 @@ import isojepa as ij
 @pytest.fixture
 def spiral() -> ij.worlds.World:
     return ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim=2, rho=0.95), ij.worlds.Spiral())
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread, as every process of a sweep has: the processor time of two depends on how they wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

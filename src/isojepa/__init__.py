@@ -1,12 +1,57 @@
-"""isojepa: train joint-embedding world models and certify that they recovered the world."""
+"""isojepa: train joint-embedding world models and certify that they recovered the world.
 
-from isojepa import certificates, encoders, evaluations, isotropise, laws, objectives, training, worlds
-from isojepa.certificates import Certificate, certify
-from isojepa.config import Config
-from isojepa.runs import load, train
-from isojepa.seeds import generator
-from isojepa.training import Recipe, Record, Run, fit
+Importing the package loads nothing but this file: a name is imported when it is first asked for, so that
+`isojepa --help` needs no torch and a program pays only for the rooms it uses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from isojepa.version import __version__
+
+if TYPE_CHECKING:
+    from isojepa import (
+        certificates,
+        encoders,
+        evaluations,
+        isotropise,
+        laws,
+        objectives,
+        registry,
+        testing,
+        training,
+        worlds,
+    )
+    from isojepa.certificates import Certificate, certify
+    from isojepa.config import Config
+    from isojepa.runs import load, train
+    from isojepa.seeds import generator
+    from isojepa.training import Recipe, Record, Run, fit
+
+_ROOMS = (
+    "certificates",
+    "encoders",
+    "evaluations",
+    "isotropise",
+    "laws",
+    "objectives",
+    "registry",
+    "testing",
+    "training",
+    "worlds",
+)
+_HOMES = {  # of each other public name, the module that has it
+    "Certificate": "isojepa.certificates",
+    "Config": "isojepa.config",
+    "Recipe": "isojepa.training",
+    "Record": "isojepa.training",
+    "Run": "isojepa.training",
+    "certify": "isojepa.certificates",
+    "fit": "isojepa.training",
+    "generator": "isojepa.seeds",
+    "load": "isojepa.runs",
+    "train": "isojepa.runs",
+}
 
 __all__ = [
     "Certificate",
@@ -25,7 +70,25 @@ __all__ = [
     "laws",
     "load",
     "objectives",
+    "registry",
+    "testing",
     "train",
     "training",
     "worlds",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first asked for (PEP 562)."""
+        if name in _ROOMS:
+            return import_module(f"isojepa.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'isojepa' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,9 @@
 """The config of a run: typed, frozen, resolved, and the same in flags, YAML, JSON and records.
 
-A section chooses a component by name and holds its settings, which its spec declares (`isojepa.registry`). A
-setting that the chosen component does not have is an error, so nothing that was asked for is silently ignored.
-Before a config is written or hashed it is resolved: what follows from other settings is written out, so that no
-record depends on a default of the day.
+A section chooses a component by name and holds its settings, which its spec declares (`isojepa.registry`).
+A setting that the chosen component does not have is an error, so nothing that was asked for is silently
+ignored. Before a config is written or hashed it is resolved: what follows from other settings is written
+out, so that no record depends on a default of the day.
 """
 
 import dataclasses

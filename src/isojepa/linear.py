@@ -7,7 +7,7 @@ an in-sample R^2 of about 0.10 by chance.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+import scipy
 import torch
 
 

@@ -10,9 +10,9 @@ A component is described by its spec: a frozen dataclass, registered beside the 
 
         def build(self, context: Context) -> LeJEPA: ...
 
-Its fields are the settings of the component; their docstrings are the help of the flags. Flags, YAML, records,
-`isojepa list`, error messages and cost estimates all read the spec. A field of `chosen(kind)` is itself a
-component: the settings of the chosen one stand beside it.
+Its fields are the settings of the component; their docstrings are the help of the flags. Flags, YAML,
+records, `isojepa list`, error messages and cost estimates all read the spec. A field of `chosen(kind)` is
+itself a component: the settings of the chosen one stand beside it.
 
 Other packages bring components of their own through the entry point group "isojepa.components": each entry
 point names a module, whose import registers them.
@@ -22,6 +22,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import itertools
 import pkgutil
 import textwrap
 import typing
@@ -234,7 +235,7 @@ def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[
 
 
 def assemble(cls: type[Spec], values: Mapping[str, Any]) -> Spec:
-    """The spec of some settings by key; the rest take their defaults. Keys that are not its own are ignored."""
+    """The spec of some settings by key; the rest take their defaults. Keys of others are ignored."""
     parts: dict[str, Any] = {}
     for item in dataclasses.fields(cls):
         kind = item.metadata.get("kind", "")
@@ -338,7 +339,7 @@ def _documented(cls: type) -> Iterator[tuple[str, str]]:
     except (OSError, TypeError, SyntaxError):  # a class made at a prompt has no source
         return
     statements = body.body if isinstance(body, ast.ClassDef) else []
-    for field, doc in zip(statements, statements[1:], strict=False):
+    for field, doc in itertools.pairwise(statements):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = doc.value if isinstance(doc, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):

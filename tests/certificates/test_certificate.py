@@ -130,6 +130,20 @@ def test_what_is_missing_for_a_bound_is_said(gaussian_pairs):
     assert "Gaussian latents" in ij.certify(lambda x: x, heavy, samples=2000, checks=False).bound_missing
 
 
+def test_what_is_missing_for_a_bound_is_said_to_programs_too(gaussian_pairs):
+    z, z_next = gaussian_pairs
+    assert ij.certify(z, next=z_next, checks=False).bound_lacks == "rho"
+    assert ij.certify(z, latents=z, rho=0.9, checks=False).bound_lacks == "pairs"
+    assert (
+        ij.certify(z[:, :2], next=z_next[:, :2], latents=z, rho=0.9, checks=False).bound_lacks == "dimension"
+    )
+    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.laws.StudentT()))
+    assert ij.certify(lambda x: x, heavy, samples=2000, checks=False).bound_lacks == "world"
+    whole = ij.certify(z, next=z_next, rho=0.9, checks=False)
+    assert whole.bound is not None
+    assert whole.bound_lacks is whole.bound_missing is None
+
+
 def test_the_bound_of_noisy_copies_uses_their_own_correlation():
     world = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9))
     certificate = ij.certify(lambda x: x, world, samples=50_000, checks=False)

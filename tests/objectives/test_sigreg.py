@@ -279,14 +279,15 @@ def threads():
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 1), (1500, 64, 1000), (100_000, 3, 5)], ids=str)
-def test_result_does_not_depend_on_the_number_of_threads(shape, threads):
+def test_result_depends_on_the_number_of_threads_by_rounding_alone(shape, threads):
+    # the compiled sweeps give equal bits, see below; around them a BLAS decides the order of sums
     x, directions = sample(*shape)
     results = []
     for count in (1, 2):
         threads(count)
         results.append(fused(x, directions, 16, 5.0))
-    assert results[0][0] == results[1][0]
-    assert torch.equal(results[0][1], results[1][1])
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
+    assert relative(results[0][1] - results[1][1], results[0][1]) < 1e-5
 
 
 def test_compiled_sweeps_do_not_depend_on_the_number_of_threads_or_on_what_lies_between_them(threads):
@@ -330,7 +331,7 @@ def test_a_forked_child_computes_after_its_parent_used_threads(threads):
     finally:
         if process.is_alive():
             process.kill()
-    assert result == parent
+    assert result == pytest.approx(parent, rel=1e-5)
 
 
 def test_several_python_threads_may_compute_at_once(threads):
@@ -339,7 +340,9 @@ def test_several_python_threads_may_compute_at_once(threads):
     truth, gradient = fused(*problem, 17, 5.0)
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: fused(*problem, 17, 5.0), range(12)))
-    assert all(value == truth and torch.equal(g, gradient) for value, g in results)
+    for value, found in results:
+        assert value == pytest.approx(truth, rel=1e-5)
+        assert relative(found - gradient, gradient) < 1e-5
 
 
 def test_nothing_of_size_batch_x_slices_x_knots_is_stored():

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.report import write_page
+from isojepa.report.glance import tiles
 from isojepa.report.lines import signs
 from isojepa.report.numbers import with_span
 from tests.report.cases import CASES, METRICS
@@ -166,6 +168,15 @@ def test_missing_parts_are_left_out(tmp_path: Path, sample: Sample) -> None:
     )
     assert 'id="turn"' not in wider
     assert "first 2 of 3 coordinates" in Outline(wider).text
+
+
+def test_the_tile_of_a_missing_bound_goes_by_what_is_lacking_not_by_words(gaussian_pairs) -> None:
+    z, z_next = gaussian_pairs
+    unknown = ij.certify(z, next=z_next, checks=False)
+    reworded = replace(unknown, bound_missing="nobody told how near the pairs are")
+    other = replace(unknown, bound_missing="the rho of the pairs is not known to matter", bound_lacks="world")
+    told = [tiles(certificate) for certificate in (unknown, reworded, other)]
+    assert ["ρ is not known" in text for text in told] == [True, True, False]
 
 
 def test_a_refuted_bound_is_not_drawn_as_one_that_holds(tmp_path: Path, sample: Sample) -> None:

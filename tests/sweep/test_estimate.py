@@ -107,8 +107,8 @@ def test_a_config_that_cannot_be_built_has_a_price_and_fails_later(tmp_path):
     assert prices.counted == 1
 
 
-def test_the_measured_price_is_that_of_the_run(tmp_path):
-    """On a shared machine within a factor of three, in CPU time."""
+def test_the_measured_price_is_that_of_the_run(tmp_path, one_thread):
+    """On a shared machine within a factor of three, in CPU time; threads that wait would be counted too."""
     config = tiny(steps=150, batch=512, eval_every=50, checkpoint_seconds=9.0)
     work(tiny(), tmp_path)  # compiles
     started = time.process_time()
@@ -141,10 +141,8 @@ def test_workers_measure_and_the_budget_holds(tmp_path):
     tasks = tasks_in(tmp_path, {str(n): tiny(n, batch=64 + n) for n in range(40)})
     pool = Pool(tmp_path, 1)
     try:
-        started = time.monotonic()
         prices = estimate(tasks, tmp_path, pool, budget=3.0)
-        assert time.monotonic() - started < 40  # the import of torch, and the group begun last
     finally:
         pool.close()
-    assert 0 < prices.counted < 40
+    assert 0 < prices.counted < 40  # some were measured, and when the time was up no more
     assert all(seconds > 0 for seconds in prices.seconds.values())

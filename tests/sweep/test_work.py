@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from isojepa.certificates.embeddings import NotFinite
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.registry import Context
 from isojepa.runs import record_path, train
 from isojepa.studies.scores import score
 from isojepa.sweep import work as work_module
-from isojepa.sweep.record_state import Held, is_held, pace, state_of
+from isojepa.sweep.record_state import Pace, is_held, pace, state_of
 from isojepa.sweep.work import attempt, notes_path, work
 from isojepa.training import loop
-from isojepa.training.records import Record
+from isojepa.training.records import Record, RecordHeld
 from tests.sweep.cells import RESULTS, tiny
 
 
@@ -77,10 +78,18 @@ def test_a_run_that_diverges_is_a_result_without_a_warning(tmp_path):
 
 def test_embeddings_that_are_not_finite_are_unscored_with_the_reason(tmp_path, monkeypatch):
     def refuse(encoder, world):
-        raise ValueError("the embeddings must be finite, got NaN")
+        raise NotFinite("the embeddings hold NaN")
 
     monkeypatch.setattr(work_module, "score", refuse)
-    assert work(tiny(), tmp_path).scores == {"unscored": "the embeddings must be finite, got NaN"}
+    assert work(tiny(), tmp_path).scores == {"unscored": "the embeddings hold NaN"}
+
+
+def test_another_error_of_scoring_is_a_failure_whatever_its_words(tmp_path, monkeypatch):
+    def refuse(encoder, world):
+        raise ValueError("a finite number of samples is needed")
+
+    monkeypatch.setattr(work_module, "score", refuse)
+    assert attempt(tiny(), tmp_path).state == "failed"
 
 
 def test_scoring_that_breaks_is_a_failure_with_a_log(tmp_path, monkeypatch):
@@ -202,11 +211,26 @@ def test_a_held_record_is_left_alone(tmp_path, monkeypatch):
     with open(path / ".lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert is_held(path)
-        with pytest.raises(Held):
+        with pytest.raises(RecordHeld):
             work(tiny(), tmp_path)
         assert attempt(tiny(), tmp_path).state == "held"
         assert [each.name for each in path.iterdir()] == [".lock"]
     assert not is_held(path)
+
+
+def test_a_record_that_is_held_has_an_error_of_its_own(tmp_path):
+    """Told apart by its type from a config that does not fit, whatever the sentences say."""
+    record = Record.start(tmp_path / "run", tiny().to_dict())
+    with record.locked(), pytest.raises(RecordHeld), Record(record.path).locked():
+        pass
+    with pytest.raises(ValueError, match="another config") as found:
+        Record.start(record.path, tiny(seed=9).to_dict())
+    assert not isinstance(found.value, RecordHeld)
+
+
+def test_a_row_without_r2_still_tells_the_step(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 40, "r2": 0.5}\n{"step": 60, "loss": 1.0}\n')
+    assert pace(tmp_path) == Pace(60, None)
 
 
 def test_a_look_at_the_lock_does_not_stop_a_run(tmp_path, cheap_scores):

@@ -238,12 +238,15 @@ def test_extreme_correlations_are_exact(rho):
     assert 1 - made.correlation == pytest.approx(1 - 6 / math.pi * math.asin(rho / 2), rel=1e-3)
 
 
-def test_a_batch_is_cheap():
-    made, source = Copula(2, GeneralizedNormal(0.5), 0.95), generator(15, "speed")
+def test_a_batch_is_cheap_beside_making_the_process(one_thread):
+    # in processor time and as a ratio, about 1 / 900: the tables are made once, a batch reads them
+    start = time.process_time()
+    made, source = Copula(2, GeneralizedNormal(0.57), 0.95), generator(15, "speed")
+    making = time.process_time() - start
     made.sample(2048, source)
     best = math.inf
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.process_time()
         made.sample(2048, source)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.01  # about 1 ms on a free core
+        best = min(best, time.process_time() - start)
+    assert best < making / 20

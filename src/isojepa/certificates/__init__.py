@@ -1,7 +1,7 @@
 """Certificates: what was learned. The function is `certify`."""
 
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import Bound, measure_bound
+from isojepa.certificates.bound import Bound, NoBound, measure_bound
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.certifying import certify
 from isojepa.certificates.eigenfunctions import (
@@ -14,7 +14,7 @@ from isojepa.certificates.eigenfunctions import (
     predict_r2,
     predict_r2_of_sample,
 )
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.embeddings import Embeddings, NotFinite
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
@@ -33,6 +33,8 @@ __all__ = [
     "LagSpectrum",
     "Line",
     "Mode",
+    "NoBound",
+    "NotFinite",
     "Prediction",
     "Recovery",
     "Spectrum",

@@ -27,6 +27,7 @@ to that at both upper ends, each end at half the error probability (Bonferroni).
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -36,6 +37,23 @@ from isojepa.certificates.views import Views, read_views
 
 LEAST = 8  # pairs
 _SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
+
+
+Lack = Literal["rho", "pairs", "world", "dimension"]
+
+
+@dataclass(frozen=True)
+class NoBound:
+    """Why there is no bound.
+
+    Attributes:
+        lacks: what is wanting, for programs: the pairs' correlation "rho", enough "pairs" of two views, a
+            "world" that the theorem speaks of, or an embedding of the latents' "dimension".
+        sentence: the same for people.
+    """
+
+    lacks: Lack
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -75,16 +93,18 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
     views = read_views(Embeddings(h, h_next))
     missing = too_few(views)
     if missing is not None:
-        raise ValueError(f"the bound cannot be measured: {missing}")
+        raise ValueError(f"the bound cannot be measured: {missing.sentence}")
     return bound_of(views, rho, confidence)
 
 
-def too_few(views: Views) -> str | None:
+def too_few(views: Views) -> NoBound | None:
     """Why there are too few pairs for a bound; None if there are enough."""
     if views.n < LEAST:
-        return f"it needs at least {LEAST} pairs, got {views.n}"
+        return NoBound("pairs", f"it needs at least {LEAST} pairs, got {views.n}")
     if sum(block.n > 1 for block in views.blocks) < 3:  # rows that were left out may empty the others
-        return f"its {views.n} pairs lie too close together in the file to compare blocks of rows"
+        return NoBound(
+            "pairs", f"its {views.n} pairs lie too close together in the file to compare blocks of rows"
+        )
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from isojepa.certificates import sentences
 from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.bound import Bound
+from isojepa.certificates.bound import Bound, Lack
 from isojepa.certificates.eigenfunctions import Prediction
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
@@ -35,6 +35,7 @@ class Certificate:
         recovery: comparison with the latents; None without them.
         bound: Theorem 3; None where it does not apply.
         bound_missing: why there is no bound.
+        bound_lacks: the same for programs, see `isojepa.certificates.bound.NoBound`.
         spectrum: energy of the embedding at each degree of nonlinearity; None without Gaussian latents.
         lags: the same from the decay along trajectories, without latents; None without trajectories.
         spectrum_missing: why there is neither.
@@ -53,6 +54,7 @@ class Certificate:
     bound: Bound | None
     bound_missing: str | None
     dropped: int = 0
+    bound_lacks: Lack | None = None
     correlation: Interval | None = None
     spectrum: Spectrum | None = None
     lags: LagSpectrum | None = None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import bound_of, too_few
+from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
@@ -42,7 +42,7 @@ class _Case:
 
     embeddings: Embeddings
     rho: float | None
-    missing: str | None  # why there can be no bound
+    missing: NoBound | None  # why there can be no bound
     trajectories: np.ndarray | None = None
     encoder: Callable[[Tensor], Tensor] | None = None
     world: Source | None = None
@@ -164,7 +164,7 @@ def _of_arrays(
     drop: bool,
 ) -> _Case:
     rho = None if rho is None else check_rho(rho)
-    missing = None if rho is not None else "the correlation rho of the pairs is not known"
+    missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
     shape = _shape(source)
     if trajectory and len(shape) == 2:
         source, latents = (
@@ -175,7 +175,7 @@ def _of_arrays(
         raise ValueError(f"a trajectory must be (steps, dim) or (steps, paths, dim), got shape {shape}")
     if len(shape) != 3:
         if second is None and missing is None:
-            missing = "it needs embeddings of both views of each pair"
+            missing = NoBound("pairs", "it needs embeddings of both views of each pair")
         return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing)
     if second is not None or latents_next is not None:
         raise ValueError("trajectories bring their own second views, the next steps: leave next out")
@@ -218,14 +218,16 @@ def _pairs(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return by_path[:, :-1].reshape(-1, h.shape[2]), by_path[:, 1:].reshape(-1, h.shape[2])
 
 
-def _usable_rho(world: Source) -> tuple[float | None, str | None]:
+def _usable_rho(world: Source) -> tuple[float | None, NoBound | None]:
     correlation = world.facts.correlation
     if correlation is None:
-        return None, "this world does not say how its pairs correlate"
+        return None, NoBound("world", "this world does not say how its pairs correlate")
     if not world.facts.gaussian:
-        return None, "Theorem 3 asks for Gaussian latents and this world's are not"
+        return None, NoBound("world", "Theorem 3 asks for Gaussian latents and this world's are not")
     if isinstance(correlation, tuple) and len(set(correlation)) > 1:
-        return None, "Theorem 3 asks for one correlation for all latents and this world's differ"
+        return None, NoBound(
+            "world", "Theorem 3 asks for one correlation for all latents and this world's differ"
+        )
     return (correlation[0] if isinstance(correlation, tuple) else correlation), None
 
 
@@ -248,7 +250,10 @@ def _certificate(
         raise ValueError(f"at least 2 samples without NaN or Inf are needed, got {views.n}")
     missing = missing or too_few(views)
     if missing is None and latent_dim not in (None, dim):
-        missing = f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}"
+        missing = NoBound(
+            "dimension",
+            f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}",
+        )
     smallest, mean = spread_of(views.covariance())
     progress(rows, rows, "spectrum")
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
@@ -262,7 +267,8 @@ def _certificate(
         mean_variance=mean,
         recovery=reading.result(confidence) if reading is not None else None,
         bound=bound_of(views, rho, confidence) if missing is None and rho is not None else None,
-        bound_missing=missing,
+        bound_missing=None if missing is None else missing.sentence,
+        bound_lacks=None if missing is None else missing.lacks,
         dropped=embeddings.dropped,
         correlation=views.correlation(confidence),
         spectrum=spectrum,

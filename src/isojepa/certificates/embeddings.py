@@ -20,6 +20,10 @@ _CHUNK = 4_000_000  # numbers read at once
 _LARGEST = 1e50  # fourth powers of larger numbers leave float64
 
 
+class NotFinite(ValueError):
+    """Values hold NaN or Inf where numbers are needed."""
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Rows of the embeddings, float64 and finite; `start` is the index of the first that was read."""
@@ -104,8 +108,9 @@ class Embeddings:
             cuts: rows at which a chunk must end, ascending.
 
         Raises:
-            ValueError: a row holds NaN or Inf and `drop` is False (told after the last row, with their
-                number), or a number is too large to be raised to the fourth power.
+            NotFinite: a row holds NaN or Inf and `drop` is False; told after the last row,
+                with their number.
+            ValueError: a number is too large to be raised to the fourth power.
         """
         arrays = self._arrays
         width = sum(int(value.shape[1]) for value in arrays.values())
@@ -130,7 +135,7 @@ class Embeddings:
             yield Chunk(parts["h"], parts.get("h_next"), parts.get("z"), start=start)
         for name, count in bad.items():
             if count and not self.drop:
-                raise ValueError(
+                raise NotFinite(
                     f"{_WORDS[name]} must be finite, got NaN or Inf in {count} of {len(self)} samples: "
                     "repair them, or leave those rows out with drop=True (--drop-bad-rows)"
                 )
@@ -223,7 +228,8 @@ def real_array(name: str, value: Any, axes: str) -> np.ndarray:
         axes: of the shape, e.g. "samples, dim".
 
     Raises:
-        ValueError: another number of axes, no entries, or values that are not finite real numbers.
+        NotFinite: there are values that are not finite.
+        ValueError: another number of axes, no entries, or values that are no real numbers.
     """
     if isinstance(value, torch.Tensor):
         value = value.detach().to("cpu", torch.float64)
@@ -235,7 +241,7 @@ def real_array(name: str, value: Any, axes: str) -> np.ndarray:
     if not np.isfinite(array).all():
         bad = int((~np.isfinite(array)).any(-1).sum())
         rows = array.size // array.shape[-1]
-        raise ValueError(f"{name} must be finite, got NaN or Inf in {bad} of {rows} samples")
+        raise NotFinite(f"{name} must be finite, got NaN or Inf in {bad} of {rows} samples")
     if (largest := float(np.abs(array).max())) > _LARGEST:
         raise ValueError(f"{name} must be below {_LARGEST:g} in size, got {largest:.3g}")
     return array

@@ -31,8 +31,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
+
+from isojepa.certificates.embeddings import NotFinite
 
 ORDERS = {1: (256, 192), 2: (128, 96), 3: (48, 36)}  # points per dimension, and those of the comparison
 BLOCKS = 20  # of the jackknife, per half
@@ -168,14 +169,15 @@ def finite_values(function: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -
     """Values (n, m) of a function at latents (n, dim), checked.
 
     Raises:
-        ValueError: another shape, or values that are not finite.
+        NotFinite: there are values that are not finite.
+        ValueError: another shape.
     """
     h = np.asarray(function(z), dtype=np.float64)
     if h.ndim != 2 or len(h) != len(z) or h.shape[1] < 1:
         raise ValueError(f"the function must map ({len(z)}, {z.shape[1]}) to ({len(z)}, m), got {h.shape}")
     if not np.isfinite(h).all():
         bad = int((~np.isfinite(h)).any(1).sum())
-        raise ValueError(f"the function must be finite, got NaN or Inf at {bad} of {len(z)} latents")
+        raise NotFinite(f"the function must be finite, got NaN or Inf at {bad} of {len(z)} latents")
     return h
 
 

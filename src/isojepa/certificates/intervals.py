@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Interval:
 
 def reach_of(confidence: float) -> float:
     """Standard errors on each side of a normal estimate."""
-    return float(ndtri(0.5 + confidence / 2))
+    return float(scipy.special.ndtri(0.5 + confidence / 2))
 
 
 def around(estimate: float, error: float, confidence: float) -> Interval:
@@ -62,5 +62,5 @@ def from_blocks(estimate: float, left_out: np.ndarray, confidence: float) -> Int
     largest = float(np.abs(deviations).max())
     size = largest if 0 < largest < math.inf else 1.0  # squares of huge numbers would overflow
     error = size * math.sqrt((blocks - 1) / blocks * ((deviations / size) ** 2).sum())
-    reach = float(stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
+    reach = float(scipy.special.stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
     return Interval(float(estimate), float(estimate) - reach, float(estimate) + reach)

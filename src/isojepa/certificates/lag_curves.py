@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+import scipy
 import torch
 
 from isojepa.certificates.embeddings import real_array

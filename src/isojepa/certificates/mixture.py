@@ -9,8 +9,7 @@ curves redrawn by a bootstrap, fitted in the same way.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
+import scipy
 
 from isojepa.certificates.intervals import Interval
 

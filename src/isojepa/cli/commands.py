@@ -3,7 +3,7 @@
 import inspect
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 from rich.table import Table
 
-from isojepa import registry, runs
+from isojepa import registry, runs, threads
 from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
@@ -44,7 +44,7 @@ class Demo:
         self._clear()
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         out.print(f"Training {_summary(config)} ...")
-        run = runs.train(config, record=self.out)
+        run = _train(config, self.out)
         code = _tell_run(run)
         print_certificate(_write_report(self.out, self.out / "report.html"))
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
@@ -103,7 +103,7 @@ class Train:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
             out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
-        run = runs.train(self.settings, record=path, loggers=self._loggers(path))
+        run = _train(self.settings, path, self._loggers(path))
         if self.json:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
@@ -172,13 +172,20 @@ class List:
         return 0
 
 
+def _train(config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
+    """Train with as many threads as a step is worth; both views of a pair are rows of it."""
+    encoder, *_ = runs.build_all(config)
+    with threads.suited(encoder, 2 * config.training.batch):
+        return runs.train(config, record=path, loggers=loggers)
+
+
 def _summary(config: Config) -> str:
     recipe = config.training
     world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items())
     ranks = "" if recipe.devices == 1 else f" on {recipe.devices} ranks"
     return (
-        f"{config.encoder.name} with {config.objective.name} in a world of {world}; {recipe.steps} steps of up "
-        f"to {recipe.batch} states{ranks}, seed {config.seed}"
+        f"{config.encoder.name} with {config.objective.name} in a world of {world}; "
+        f"{recipe.steps} steps of up to {recipe.batch} states{ranks}, seed {config.seed}"
     )
 
 

@@ -1,8 +1,8 @@
 """Flags of components: those of the chosen ones, and no others.
 
-Which settings a section has depends on the component that is chosen in it, by a flag or by a config file. So the
-choices are read first, and the command is then parsed with just the settings of what was chosen: `--help` after
-`--objective.name infonce` shows the options of infonce.
+Which settings a section has depends on the component that is chosen in it, by a flag or by a config file.
+So the choices are read first, and the command is then parsed with just the settings of what was chosen:
+`--help` after `--objective.name infonce` shows the options of infonce.
 """
 
 import dataclasses

@@ -1,24 +1,24 @@
-"""Parsing, and the promise that an error is one line that says what to do."""
+"""Parsing, and the promise that an error is one line that says what to do.
+
+The modules of the commands are imported when a command is chosen: what only tells of them answers at once.
+"""
 
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
 
-from isojepa.cli.certify import Certify
-from isojepa.cli.commands import Demo, List, Report, Train
-from isojepa.cli.flags import parse
-from isojepa.cli.gaussianity import Gaussianity
-from isojepa.cli.study import Study
-from isojepa.cli.sweep import Sweep
-from isojepa.cli.theory import Theory
-from isojepa.training.loop import RunWarning
+from isojepa import threads
+from isojepa.names import choose
 from isojepa.version import __version__
 
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
@@ -29,18 +29,82 @@ checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study repo
 experiments, and `isojepa list` names the worlds, objectives and encoders."""
 
 
+class Command(NamedTuple):
+    """Where a command is: its module, its class there, and the first line of the class's docstring."""
+
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command(
+        "isojepa.cli.commands",
+        "Demo",
+        "Train on the spiral world, print the certificate, write a report with pictures. "
+        "About half a minute.",
+    ),
+    "train": Command("isojepa.cli.commands", "Train", "Train an encoder in a world and write its record."),
+    "certify": Command(
+        "isojepa.cli.certify",
+        "Certify",
+        "Say whether a representation is a world model: a rotation of the true latents.",
+    ),
+    "gaussianity": Command(
+        "isojepa.cli.gaussianity",
+        "Gaussianity",
+        "Are embeddings N(0, I)? A table of every test with its p-value, and a picture of "
+        "the worst directions.",
+    ),
+    "theory": Command(
+        "isojepa.cli.theory",
+        "Theory",
+        "Check every lemma behind the certificates, by computer algebra or by numbers to stated precision.",
+    ),
+    "sweep": Command(
+        "isojepa.cli.sweep",
+        "Sweep",
+        "Make every run of a study: train and score what is not done yet, one record each.",
+    ),
+    "study": Command(
+        "isojepa.cli.study",
+        "Study",
+        "Claims and the runs that test them: list them, look at one, write its report.",
+    ),
+    "report": Command(
+        "isojepa.cli.commands",
+        "Report",
+        "Write report.html and picture.png of a finished record: one page, no network needed.",
+    ),
+    "list": Command(
+        "isojepa.cli.commands",
+        "List",
+        "Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take.",
+    ),
+}
+OPTIONS = {
+    "-h, --help": "Show this message; after a command, its own.",
+    "-V, --version": "Show the version.",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 well, 1 a run that failed, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     console = Console(stderr=True, soft_wrap=True)
-    if arguments in (["--version"], ["-V"]):
-        print(f"isojepa {__version__}")
-        return 0
     if threading.current_thread() is threading.main_thread():
         # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        command = _parse(arguments or ["--help"])
+        if arguments in (["--version"], ["-V"]):
+            print(f"isojepa {__version__}")
+            return 0
+        if not arguments or arguments[0] in ("--help", "-h"):
+            _print_help()
+            return 0
+        command = _parse(arguments[0], arguments[1:])
+        from isojepa.training.loop import RunWarning
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RunWarning)  # the commands tell it in their own words
             return int(command.run())
@@ -55,19 +119,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _parse(arguments: list[str]) -> Any:
-    commands = {
-        "demo": Demo,
-        "train": Train,
-        "certify": Certify,
-        "gaussianity": Gaussianity,
-        "theory": Theory,
-        "sweep": Sweep,
-        "study": Study,
-        "report": Report,
-        "list": List,
-    }
-    return parse(commands[arguments[0]], f"isojepa {arguments[0]}", arguments[1:])
+def _print_help() -> None:
+    """What `isojepa --help` tells, from the table alone."""
+    from isojepa.cli.printing import out
+
+    out.print(f"usage: isojepa [-h] [--version] {{{','.join(COMMANDS)}}} ...\n", markup=False)
+    for paragraph in DESCRIPTION.split("\n\n"):
+        out.print(" ".join(paragraph.split()) + "\n", markup=False, soft_wrap=False)
+    _print_panel("options", OPTIONS)
+    _print_panel("commands", {name: command.summary for name, command in COMMANDS.items()})
+    out.print("\n`isojepa COMMAND --help` tells more of a command.", markup=False)
+
+
+def _print_panel(title: str, lines: Mapping[str, str]) -> None:
+    from isojepa.cli.printing import out
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, min_width=max(map(len, (*COMMANDS, *OPTIONS))))
+    table.add_column()
+    for name, text in lines.items():
+        table.add_row(escape(name), escape(text))
+    out.print(Panel(table, title=title, title_align="left", border_style="dim"), soft_wrap=False)
+
+
+def _parse(name: str, arguments: list[str]) -> Any:
+    """The command that was asked for, with its flags filled in.
+
+    Raises:
+        ValueError: there is no such command.
+        SystemExit: its help was asked for, or a flag is wrong; both are told.
+    """
+    chosen = choose("command", name, COMMANDS)
+    threads.prepare()
+    from isojepa.cli.flags import parse
+
+    return parse(getattr(import_module(chosen.module), chosen.name), f"isojepa {name}", arguments)
 
 
 def _one_line(error: BaseException) -> str:

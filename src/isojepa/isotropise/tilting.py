@@ -14,7 +14,7 @@ entropy balancing.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 RIDGE = 1e-4
 _ITERATIONS = 200

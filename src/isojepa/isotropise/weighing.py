@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.spatial import cKDTree
-from scipy.special import ndtr, ndtri
+import scipy
 
 from isojepa.isotropise.pair_law import turn
 from isojepa.isotropise.tilting import fit_tilt
@@ -131,7 +130,7 @@ def marginals(sample: Sample, strength: float) -> Tilted:
             columns += [((places[0] == k) * 0.5 + (places[1] == k) * 0.5) for k in range(len(inner))]
         return np.stack(columns, 1)
 
-    target = np.concatenate([np.diff(ndtr(inner), prepend=0.0) for inner in edges])
+    target = np.concatenate([np.diff(scipy.special.ndtr(inner), prepend=0.0) for inner in edges])
     thin = sample.thinned(_NUMBERS // len(target))
     tilt = fit_tilt(features(thin.z, thin.z_next), target, thin.base, strength)
     return Tilted(features, tilt.coefficients, tilt.missed)
@@ -141,7 +140,7 @@ def marginals(sample: Sample, strength: float) -> Tilted:
 class Ratio:
     """strength * log of the normal density over a nearest-neighbour estimate of the data's."""
 
-    tree: cKDTree
+    tree: "scipy.spatial.cKDTree"
     rho: float
     strength: float
     missed: float = 0.0
@@ -175,7 +174,7 @@ def reweight(sample: Sample, strength: float) -> Ratio:
         rows = np.searchsorted(np.cumsum(thin.base), places).clip(max=len(rows) - 1)
     u, v = turn(thin.z[rows], thin.z_next[rows], thin.frame.rho)
     # with every pair its reverse, so that the estimate is symmetric in time
-    tree = cKDTree(np.concatenate((np.hstack((u, v)), np.hstack((u, -v)))))
+    tree = scipy.spatial.cKDTree(np.concatenate((np.hstack((u, v)), np.hstack((u, -v)))))
     return Ratio(tree, sample.frame.rho, strength)
 
 
@@ -215,7 +214,7 @@ def _monomials(y: np.ndarray, powers: np.ndarray) -> np.ndarray:
 
 def _edges(ends: np.ndarray) -> np.ndarray:
     """Inner edges of bins equally likely under N(0, 1), without those that hold next to no data."""
-    inner = ndtri(np.arange(1, _BINS) / _BINS)
+    inner = scipy.special.ndtri(np.arange(1, _BINS) / _BINS)
     while len(inner):
         counts = np.bincount(np.searchsorted(inner, ends), minlength=len(inner) + 1)
         least = int(counts.argmin())

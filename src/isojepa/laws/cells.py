@@ -16,8 +16,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import brentq
+import scipy
 
 from isojepa.laws.densities import Density
 from isojepa.laws.domains import find_domain, log_density_of
@@ -68,7 +67,7 @@ class Cells:
         high = 1.0 / float(self.eigenvalues[1])
         while excess(high) > 0:
             high *= 2
-        return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=1000))
+        return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=1000))
 
     def _shares(self) -> np.ndarray:
         """Shares of the variance of z by eigenvector; they sum to 1 - within."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+import scipy
 import torch
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp
 from torch import Tensor
 
 from isojepa.registry import Context, Spec, register
@@ -121,7 +121,11 @@ class StudentT:
 
     def log_density(self, z: ArrayLike) -> np.ndarray:
         """Logarithm of the density, float64."""
-        constant = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * math.log(math.pi * (self.df - 2))
+        constant = (
+            scipy.special.gammaln((self.df + 1) / 2)
+            - scipy.special.gammaln(self.df / 2)
+            - 0.5 * math.log(math.pi * (self.df - 2))
+        )
         with np.errstate(over="ignore"):
             return constant - (self.df + 1) / 2 * np.log1p(_float64(z) ** 2 / (self.df - 2))
 
@@ -205,7 +209,7 @@ class Mixture:
         flat = at.reshape(-1)
         blocks = np.array_split(flat, max(1, math.ceil(flat.size * len(means) / _BLOCK)))
         values = [
-            logsumexp(constants - ((block[:, None] - means) / deviations) ** 2 / 2, axis=1)
+            scipy.special.logsumexp(constants - ((block[:, None] - means) / deviations) ** 2 / 2, axis=1)
             for block in blocks
         ]
         return np.concatenate(values).reshape(at.shape)

@@ -16,10 +16,9 @@ bump of its own, which the slowest eigenfunction singles out: take outliers out 
 import math
 
 import numpy as np
-import scipy.linalg
+import scipy
 import torch
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
 from isojepa.laws.densities import LINE, Support
@@ -124,7 +123,9 @@ class _Curve:
     """A cubic spline that goes on as a parabola, bending down at least as much as the normal law."""
 
     def __init__(self, z: np.ndarray, values: np.ndarray) -> None:
-        self.spline = CubicSpline(z, values, bc_type="natural" if len(z) < 8 else "not-a-knot")
+        self.spline = scipy.interpolate.CubicSpline(
+            z, values, bc_type="natural" if len(z) < 8 else "not-a-knot"
+        )
         self.ends = []
         span = z[-1] - z[0]
         for at, inner, way in ((z[0], z[3], -1.0), (z[-1], z[-4], 1.0)):

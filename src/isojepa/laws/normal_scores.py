@@ -21,8 +21,8 @@ where G is so smooth that the trapezoid rule in u is exact to rounding.
 import math
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import logsumexp, ndtri_exp
 from torch import Tensor
 
 from isojepa.laws.densities import Density
@@ -222,7 +222,7 @@ def _nodes(law: Density, domain: Domain) -> tuple[np.ndarray, np.ndarray, np.nda
         if not unsettled.any() or len(s) > _MOST:
             break
     y, z = _distinct(_scores(log_mass), domain.to_z(s))
-    log_p = log_density_of(law, z) - logsumexp(log_mass)
+    log_p = log_density_of(law, z) - scipy.special.logsumexp(log_mass)
     return y, z, _log_normal(y) - log_p
 
 
@@ -231,7 +231,7 @@ def _log_masses(law: Density, domain: Domain, low: np.ndarray, high: np.ndarray)
     half = (high - low)[:, None] / 2
     s = low[:, None] + half * (_KNOTS + 1)
     logs = log_density_of(law, domain.to_z(s)) + domain.log_slope(s) + np.log(_WEIGHTS)
-    return np.asarray(logsumexp(logs, axis=1) + np.log(half[:, 0]))
+    return np.asarray(scipy.special.logsumexp(logs, axis=1) + np.log(half[:, 0]))
 
 
 def _fine(
@@ -246,7 +246,7 @@ def _fine(
     """Whether cells need no halving: by their masses, and by both cubics in their middles."""
     y, z = _scores(log_mass), domain.to_z(s)
     below, above = _tails(log_mass)
-    total = logsumexp(log_mass)
+    total = scipy.special.logsumexp(log_mass)
     middle = _score(np.logaddexp(below[at], left - total), np.logaddexp(right - total, above[at + 1]))
     z_middle = domain.to_z((s[at] + s[at + 1]) / 2)
     allowed = TOLERANCE * np.maximum(_unit(domain), np.abs(z_middle))
@@ -266,8 +266,8 @@ def _fine(
         good &= mass_error * (z1 - z0) <= allowed / 8
         good &= mass_error * np.exp(log_mass[at] - total) <= TOLERANCE / 64
         done = (z1 - z0 <= _NARROW * allowed) | (y1 - y0 <= _EMPTY) | (y1 < -_END) | (y0 > _END)
-    enough: np.ndarray = good | done
-    return enough
+    settled: np.ndarray = good | done
+    return settled
 
 
 def _hermite(
@@ -276,15 +276,14 @@ def _hermite(
     """The cubic with given ends and slopes, these per cell."""
     rise = end - start
     left, right = np.minimum(left, 3 * rise), np.minimum(right, 3 * rise)
-    cubic: np.ndarray = start + share * (
-        left + share * (3 * rise - 2 * left - right + share * (left + right - 2 * rise))
-    )
-    return cubic
+    bend = share * (left + right - 2 * rise)
+    value: np.ndarray = start + share * (left + share * (3 * rise - 2 * left - right + bend))
+    return value
 
 
 def _tails(log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n + 1,) logarithms of the share below and above each end of n cells."""
-    total = logsumexp(log_mass)
+    total = scipy.special.logsumexp(log_mass)
     below = np.logaddexp.accumulate(np.concatenate(([-np.inf], log_mass - total)))
     above = np.logaddexp.accumulate(np.concatenate(([-np.inf], log_mass[::-1] - total)))[::-1]
     return below, above
@@ -298,7 +297,9 @@ def _scores(log_mass: np.ndarray) -> np.ndarray:
 def _score(below: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Phi^-1 of a share known by its logarithm and that of its complement: by the smaller of the two."""
     score: np.ndarray = np.where(
-        below < above, ndtri_exp(np.minimum(below, -0.1)), -ndtri_exp(np.minimum(above, -0.1))
+        below < above,
+        scipy.special.ndtri_exp(np.minimum(below, -0.1)),
+        -scipy.special.ndtri_exp(np.minimum(above, -0.1)),
     )
     return score
 

@@ -23,9 +23,8 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicSpline
 
 from isojepa.laws.densities import Density
 from isojepa.laws.domains import (
@@ -71,7 +70,7 @@ class Eigensystem:
     z: np.ndarray
     mass: np.ndarray
     values: np.ndarray
-    _splines: tuple[Domain, CubicSpline]
+    _splines: tuple[Domain, "scipy.interpolate.CubicSpline"]
 
     @property
     def count(self) -> int:
@@ -190,7 +189,7 @@ def _finish(found: "_Level", begins: float, tolerance: float) -> Eigensystem:
         z=found.domain.to_z(s),
         mass=found.mass,
         values=found.values,
-        _splines=(found.domain, CubicSpline(s, found.values.T)),
+        _splines=(found.domain, scipy.interpolate.CubicSpline(s, found.values.T)),
     )
 
 
@@ -234,7 +233,7 @@ class _Level:
         gain = np.asarray(factor, np.float64) - 1
         eigenvalues = fine.eigenvalues + (fine.eigenvalues - coarse.eigenvalues) / gain
         inside = np.clip(fine.s, coarse.s[0], coarse.s[-1])
-        before = CubicSpline(coarse.s, coarse.values.T)(inside).T
+        before = scipy.interpolate.CubicSpline(coarse.s, coarse.values.T)(inside).T
         gain = np.broadcast_to(gain, eigenvalues.shape)[:, None]
         # beyond the last coarse middle there is nothing to extrapolate from
         both = (fine.s >= coarse.s[0]) & (fine.s <= coarse.s[-1])

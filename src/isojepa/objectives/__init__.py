@@ -1,4 +1,4 @@
-"""Objectives: what is minimised. Losses of embeddings map views (view, batch, dim) to a Loss with named terms."""
+"""Objectives: what is minimised. A loss of embeddings maps views (view, batch, dim) to a Loss."""
 
 from isojepa.objectives import gaussianity
 from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre

@@ -1,8 +1,8 @@
 """What training minimises: an objective is called with the models, the batch and the step's generator.
 
-An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes), which are
-trained or kept with the models, and may act after each step. Losses of embeddings alone, such as `LeJEPA`, are
-plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
+An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
+which are trained or kept with the models, and may act after each step. Losses of embeddings alone, such as
+`LeJEPA`, are plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
 """
 
 from collections.abc import Callable, Mapping

@@ -84,7 +84,8 @@ def _recovered(c: Certificate) -> Tile:
 
 def _bound(c: Certificate) -> Tile:
     if c.bound is None:
-        return Tile("bound", "–", "ρ is not known" if _unknown_rho(c) else "none for this source", "plain")
+        unknown = c.correlation is not None and c.bound_lacks == "rho"
+        return Tile("bound", "–", "ρ is not known" if unknown else "none for this source", "plain")
     if c.bound.refuted:
         return Tile("bound", "refuted", "the pairs lie too close for this ρ", "poor")
     if c.unpaired:
@@ -128,7 +129,3 @@ def measured_on(c: Certificate) -> str:
     of = c.assumptions[0].of
     others = [item for item in c.assumptions if item.of != of]
     return of + (f"; {_listed([item.name for item in others])} on the {others[0].of}" if others else "")
-
-
-def _unknown_rho(c: Certificate) -> bool:
-    return c.correlation is not None and "rho of the pairs is not known" in (c.bound_missing or "")

@@ -4,8 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
+if TYPE_CHECKING:  # matplotlib: only for those who draw
+    from matplotlib.figure import Figure
 
 Value = str | int | float | bool | None
 
@@ -56,7 +58,7 @@ class Picture:
 
     name: str
     caption: str
-    figure: Figure
+    figure: "Figure"
 
 
 @dataclass(frozen=True)

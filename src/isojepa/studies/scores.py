@@ -46,7 +46,7 @@ def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
     """Measure a trained encoder in its world.
 
     Raises:
-        ValueError: the embeddings are not finite.
+        NotFinite: the embeddings are not finite.
     """
     dim = world.facts.dim
     if dim is None:

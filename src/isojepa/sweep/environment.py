@@ -7,12 +7,12 @@ modules in the folder it stands in, its processes must not either: a random.py t
 import os
 import sys
 
-_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
+from isojepa.threads import one_thread
 
 
 def environment() -> dict[str, str]:
     """The variables to set."""
-    found = {f"{name}_NUM_THREADS": "1" for name in _THREADS}
+    found = one_thread()
     if not {"", os.getcwd()} & set(sys.path):
         found["PYTHONSAFEPATH"] = "1"
     return found

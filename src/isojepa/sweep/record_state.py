@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,10 +17,6 @@ from isojepa.training.records import Record, load_tensors
 
 T = TypeVar("T")
 STATES = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
-
-
-class Held(Exception):
-    """Another process works on the record."""
 
 
 def state_of(path: Path) -> str:
@@ -56,23 +52,6 @@ def is_held(path: Path) -> bool:
     except OSError:  # no such record, or a file system without locks
         return False
     return False
-
-
-@contextlib.contextmanager
-def holding(record: Record) -> Iterator[None]:
-    """The record's lock.
-
-    Raises:
-        Held: another process has it.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(record.locked())
-        except ValueError as error:
-            if isinstance(error.__cause__, BlockingIOError):
-                raise Held(str(error)) from error
-            raise
-        yield
 
 
 def repair(record: Record) -> list[str]:
@@ -132,7 +111,8 @@ def pace(path: Path) -> Pace:
     r2: float | None = None
     row = _last_row(path / "metrics.jsonl")
     with contextlib.suppress(KeyError, TypeError, ValueError):
-        step, r2 = int(row["step"]), float(row["r2"])
+        step = int(row["step"])
+        r2 = float(row["r2"])  # a row may have none: its step counts all the same
     return Pace(max(step, _noted_step(path / "checkpoint" / "state.safetensors")), r2)
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
+from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
 from isojepa.files import write_json, write_text
 from isojepa.runs import load_run, record_path, train
 from isojepa.studies.scores import score
-from isojepa.sweep.record_state import Held, holding, repair
+from isojepa.sweep.record_state import repair
 from isojepa.training.loop import RunWarning
-from isojepa.training.records import Record
+from isojepa.training.records import Record, RecordHeld
 
 NOTES = ".sweep"  # beside the records: logs, times, jobs
 _PATIENCE = 2.0  # seconds: others look at a lock for a moment only
@@ -46,7 +47,7 @@ def work(config: Config, folder: str | Path) -> Record:
     say why not where they are not.
 
     Raises:
-        Held: another process works on the record.
+        RecordHeld: another process works on the record.
         ValueError: the config cannot be built, or the record is not this config's.
     """
     path = record_path(config, folder)
@@ -66,7 +67,7 @@ def attempt(config: Config, folder: str | Path) -> Ending:
     failed.unlink(missing_ok=True)
     try:
         work(config, folder)
-    except Held:
+    except RecordHeld:
         return Ending("held")
     except Exception as error:  # one run that fails must not stop the others
         line = " ".join(f"{error}".split()) or type(error).__name__
@@ -86,11 +87,13 @@ def _prepare(config: Config, path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     try:
         record = Record(path)
-        with holding(record):
+        with record.locked():
             record = Record.start(path, config.to_dict())
             record.clean()
             for told in repair(record):
                 print(f"{path}: {told}", flush=True)
+    except RecordHeld:
+        raise
     except ValueError as error:
         raise ValueError(f"{error}; delete {path} to have it run again") from error
 
@@ -98,17 +101,12 @@ def _prepare(config: Config, path: Path) -> None:
 def _train(config: Config, folder: str | Path) -> None:
     if Record(record_path(config, folder)).result is not None:
         return
-    try:
-        train(config, folder, progress=False)
-    except ValueError as error:
-        if isinstance(error.__cause__, BlockingIOError):
-            raise Held(str(error)) from error
-        raise
+    train(config, folder, progress=False)
 
 
 def _score(path: Path, folder: str | Path) -> None:
     record = Record(path)
-    with holding(record):
+    with record.locked():
         if record.scores is not None:
             return
         started = time.monotonic()
@@ -117,7 +115,7 @@ def _score(path: Path, folder: str | Path) -> None:
         try:
             scores = score(encoder, world)
         except (ValueError, np.linalg.LinAlgError) as error:
-            if result["status"] == "done" and "finite" not in str(error):
+            if result["status"] == "done" and not isinstance(error, NotFinite):
                 raise
             scores = {"unscored": str(error)}
         record.save_scores(scores)
@@ -132,7 +130,7 @@ def _patiently(do: Callable[[], None]) -> None:
         try:
             do()
             return
-        except Held:
+        except RecordHeld:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)

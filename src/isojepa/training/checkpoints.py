@@ -1,8 +1,9 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
 
-Models, objective, optimiser, averaged weights and running sums are tensors; the step, the length of the metrics
-file and the time spent are text notes in the file's header. One file is replaced by one rename, so there is
-always a whole checkpoint. Random streams need no state: each step's are derived from seed and step.
+Models, objective, optimiser, averaged weights and running sums are tensors; the step, the length of the
+metrics file and the time spent are text notes in the file's header. One file is replaced by one rename, so
+there is always a whole checkpoint. Random streams need no state: each step's are derived from seed and
+step.
 """
 
 import json

@@ -4,9 +4,6 @@ import sys
 from collections.abc import Mapping
 from types import TracebackType
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from isojepa.training.records import GAUGES
 
 
@@ -20,6 +17,9 @@ class Bar:
     """
 
     def __init__(self, steps: int, done: int, show: bool | None) -> None:
+        from rich.console import Console  # slow to import: only for those who train
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         visible = sys.stderr.isatty() if show is None else show
         self._progress = Progress(
             TextColumn("training"),

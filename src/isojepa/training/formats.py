@@ -1,8 +1,8 @@
 """The formats of records' configs, and how an older one becomes the newest.
 
-Format 1 wrote None for every setting that was not asked for, whatever the default was, and listed the settings of
-all components side by side. Format 2 writes every setting of the chosen components with its value. What None
-meant in format 1 is kept here as it was then: it must not follow the defaults of today.
+Format 1 wrote None for every setting that was not asked for, whatever the default was, and listed the
+settings of all components side by side. Format 2 writes every setting of the chosen components with its
+value. What None meant in format 1 is kept here as it was then: it must not follow the defaults of today.
 """
 
 from collections.abc import Mapping

@@ -85,5 +85,6 @@ def check_models(models: Mapping[str, nn.Module], batch: Batch) -> None:
                 raise ValueError(f"encoder must return a tensor (batch, dim), got {type(h).__name__}")
             if h.ndim != 2 or len(h) != len(view):
                 raise ValueError(
-                    f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} for batch {len(view)}"
+                    f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} "
+                    f"for batch {len(view)}"
                 )

@@ -1,12 +1,13 @@
 """The only training loop: AdamW on batches of any source, evaluated as it goes, resumable at any step.
 
-The batch and the draws of step s come from streams of the seed that are named by s, so the state to save is the
-weights and the optimiser's alone, and a run that was killed and started again ends with the same bits as one
-that was not (on the same machine, with the same number of threads and ranks). Several ranks share every batch;
-the loss is that of one process with the whole of it.
+The batch and the draws of step s come from streams of the seed that are named by s, so the state to save is
+the weights and the optimiser's alone, and a run that was killed and started again ends with the same bits
+as one that was not (on the same machine, with the same number of threads and ranks). Several ranks share
+every batch; the loss is that of one process with the whole of it.
 """
 
 import contextlib
+import itertools
 import math
 import shutil
 import time
@@ -183,7 +184,7 @@ class _Training:
         return self._end(reason)
 
     def _step(self, interrupts: Interrupts) -> tuple[str, bool]:
-        """One optimiser step; returns why the run cannot go on, or nothing, and whether it was asked to stop."""
+        """One optimiser step: why the run cannot go on, or nothing, and whether it was asked to stop."""
         state, recipe = self.state, self.recipe
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
@@ -382,7 +383,7 @@ def _parts(batch: Batch, count: int) -> list[Batch]:
     if len(batch) < 2 * count:
         raise ValueError(f"accumulate must leave 2 states at least in each part of {len(batch)}, got {count}")
     ends = [round(index * len(batch) / count) for index in range(count + 1)]
-    return [batch.rows(slice(start, end)) for start, end in zip(ends, ends[1:], strict=False)]
+    return [batch.rows(slice(start, end)) for start, end in itertools.pairwise(ends)]
 
 
 def _compiled(modules: Any) -> list[nn.Module]:

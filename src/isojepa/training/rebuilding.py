@@ -1,8 +1,8 @@
 """How a model that somebody made in Python can be made again: its class by import path, and its arguments.
 
-Arguments are looked for among the model's attributes of the same names, as most modules keep them, and tried at
-once: only where a model of the same weights comes out is anything noted. A record is never trusted with more than
-the name of a class of torch modules that is importable here, and plain values.
+Arguments are looked for among the model's attributes of the same names, as most modules keep them, and
+tried at once: only where a model of the same weights comes out is anything noted. A record is never trusted
+with more than the name of a class of torch modules that is importable here, and plain values.
 """
 
 import importlib
@@ -18,7 +18,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def recipe_of(module: nn.Module) -> dict[str, Any] | None:
-    """Class and arguments that make a module with the same weights' names and shapes; None if nobody knows."""
+    """Class and arguments that make a module of the same weights' names and shapes, if anybody knows."""
     cls = type(module)
     path = f"{cls.__module__}:{cls.__qualname__}"
     if cls.__module__ == "__main__" or "<" in cls.__qualname__:

@@ -1,4 +1,4 @@
-"""The recipe of a training run: how long, how fast, on what, how often it is looked at. The defaults live here."""
+"""The recipe of a training run: how long, how fast, on what. The defaults live here."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -42,7 +42,7 @@ class Recipe:
     precision: str = "float32"
     """Precision of the models' forward pass: float32, bfloat16 or float16; weights and losses are float32."""
     accumulate: int = 1
-    """Parts that a batch is cut into, whose gradients add up: less memory; a loss of samples becomes their mean."""
+    """Parts that a batch is cut into to save memory; the loss is the mean of theirs."""
     sync_norms: bool = False
     """Batch normalisation over the batch of all ranks instead of each rank's share."""
     eval_every: int = 200
@@ -66,7 +66,7 @@ class Recipe:
             return self.batch
         done = step / max(1, self.steps - 1)
         start = min(self.batch_start, self.batch)
-        return int(round(start * (self.batch / start) ** done))
+        return round(float(start * (self.batch / start) ** done))
 
     def checked(self) -> "Recipe":
         """Return the recipe, or say what is wrong with it.

@@ -39,6 +39,10 @@ _known: dict[str, str] = {}  # folders of records and their ids
 GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
 
 
+class RecordHeld(ValueError):
+    """Another process works on the record."""
+
+
 class Record:
     """One run's folder.
 
@@ -216,7 +220,7 @@ class Record:
         The lock goes with the process, however it ends. Where the system has none, nothing is held.
 
         Raises:
-            ValueError: another process holds it.
+            RecordHeld: another process holds it.
         """
         try:
             import fcntl
@@ -227,7 +231,7 @@ class Record:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise ValueError(f"record {self.path} is being trained by another process") from error
+                raise RecordHeld(f"record {self.path} is being trained by another process") from error
             except OSError:
                 pass  # a file system without locks
             yield

@@ -42,7 +42,7 @@ class Run:
 
     @property
     def r2(self) -> float:
-        """Held-out R^2 of the latents regressed on the embeddings, at its last evaluation; NaN without one."""
+        """Held-out R^2 of the latents regressed on the embeddings, when last measured; else NaN."""
         return float(next((row["r2"] for row in reversed(self.metrics) if "r2" in row), math.nan))
 
     def warned(self) -> "Run":

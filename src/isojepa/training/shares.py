@@ -1,10 +1,10 @@
 """Which states a step sees, and which of them a rank.
 
-Step s of a run sees batch_at(s) states on all ranks together; a rank takes its share of them, in the order of
-ranks. An endless source is drawn whole on every rank from the stream ("data", s) of the seed, and cut. A finite
-set is gone through in epochs: the order of epoch e comes from the stream ("order", e), what is random in the
-views of a state from a stream of its own, so a rank loads only its share. Nothing depends on the number of
-ranks or loading processes.
+Step s of a run sees batch_at(s) states on all ranks together; a rank takes its share of them, in the order
+of ranks. An endless source is drawn whole on every rank from the stream ("data", s) of the seed, and cut. A
+finite set is gone through in epochs: the order of epoch e comes from the stream ("order", e), what is
+random in the views of a state from a stream of its own, so a rank loads only its share. Nothing depends on
+the number of ranks or loading processes.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,8 @@ class Shares:
     ) -> None:
         if recipe.batch_at(0) < 2 * ranks and ranks > 1:
             raise ValueError(
-                f"the first batch of {recipe.batch_at(0)} must have 2 states at least for each of {ranks} ranks"
+                f"the first batch must have 2 states at least for each of {ranks} ranks, "
+                f"got {recipe.batch_at(0)}"
             )
         self.source, self.recipe, self.seed = source, recipe, seed
         self.rank, self.ranks, self.pin = rank, ranks, pin

@@ -1,7 +1,7 @@
 """The ranks that train one run together, through lightning-fabric; a run of one process is a team of one.
 
-Ranks come from torchrun, from a Slurm job of several tasks, or from `devices`: then this process starts the others
-as copies of its own command. The first rank writes, evaluates and decides; the others follow.
+Ranks come from torchrun, from a Slurm job of several tasks, or from `devices`: then this process starts the
+others as copies of its own command. The first rank writes, evaluates and decides; the others follow.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Team:
         return self.rank == 0
 
     def setup(self, module: nn.Module) -> nn.Module:
-        """Move a module to the device; what is returned averages its gradients over ranks when it is called."""
+        """Move a module to the device; calling what is returned averages gradients over ranks."""
         wrapped = self.fabric.setup_module(module)
         # alone there is nothing to average: the module itself is called, without what surrounds it
         return module if self.size == 1 else wrapped

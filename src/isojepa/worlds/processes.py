@@ -165,7 +165,7 @@ class ProcessSpec(Spec):
     """What the spec of a process answers besides."""
 
     def facts(self) -> Facts:
-        """Dimension, correlation and whether the latents are Gaussian; the correlation only where it is cheap."""
+        """Dimension, whether the latents are Gaussian and, where it is cheap, their correlation."""
         process: Process = self.build(Context())
         return Facts(process.dim, process.correlation, process.gaussian)
 

@@ -151,7 +151,7 @@ class WorldSpec(Spec):
         return self.build(Context()).facts
 
     def around(self, seed: int) -> Context:
-        """Known without building anything, but for the correlation: matrices of large worlds take their time."""
+        """Known without building anything, but for the correlation: large mixings take their time."""
         if not isinstance(self.mixing, MixingSpec):
             return super().around(seed)
         shape = (self.mixing.observed(self.dim),)

@@ -159,7 +159,7 @@ def test_nan_is_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "dim", "seconds"), [(100_000, 2, 6), (20_000, 1024, 40)])
-def test_large_inputs_take_seconds(n, dim, seconds):
+def test_large_inputs_take_seconds(n, dim, seconds, one_thread):
     pair = worlds.gaussian(n, dim)
     check_assumptions(*worlds.gaussian(100, 2))  # compiles
     start = time.process_time()

@@ -27,9 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.linalg
-from scipy.special import ndtr, ndtri
+import scipy
 
 from isojepa.certificates.assumptions.dependence import all_values, pair_weights, rank_cosines
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, Assumption, bounded, judge, unmeasured
@@ -121,9 +119,9 @@ def check_dimension(
     ]
     worst = max(found, key=lambda one: one.share.estimate)
     error = (worst.share.high - worst.share.low) / (2 * reach_of(confidence))
-    tail = float(ndtr((_TRIFLE - worst.share.estimate) / max(error, 1e-300)))
+    tail = float(scipy.special.ndtr((_TRIFLE - worst.share.estimate) / max(error, 1e-300)))
     p = min(1.0, len(found) * tail)
-    critical = -float(ndtri((1 - confidence) / len(found))) * 2 / math.sqrt(judged.stop)
+    critical = -float(scipy.special.ndtri((1 - confidence) / len(found))) * 2 / math.sqrt(judged.stop)
     critical = max(critical, _LOST * math.sqrt(sample.dim / fitted))
     verdict = judge(p, 1 - confidence, worst.share.estimate, THRESHOLD, critical)
     percent = f"{100 * worst.share.estimate:.1f} %"
@@ -252,7 +250,9 @@ def curved_directions(y: np.ndarray, t: np.ndarray, unit: np.ndarray) -> np.ndar
     moment -= np.outer(unit, unit @ moment)  # what is left is at right angles on both sides
     moment -= np.outer(moment @ unit, unit)
     if dim > _PRECISE:
-        _, vectors = scipy.sparse.linalg.eigsh((moment + moment.T) / 2, count, v0=np.ones(dim))
+        from scipy.sparse.linalg import eigsh  # slow to import, and seldom needed
+
+        _, vectors = eigsh((moment + moment.T) / 2, count, v0=np.ones(dim))
     else:
         values, vectors = scipy.linalg.eigh((moment + moment.T) / 2)
         along = np.abs(unit @ vectors) > 0.5  # the unit itself, with eigenvalue 0

@@ -23,8 +23,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
-from scipy.special import ndtr
+import scipy
 
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, Assumption, bounded, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample
@@ -185,11 +184,11 @@ def compare_rates(rho: np.ndarray, influence: np.ndarray, confidence: float) -> 
         highest = float(rate(np.array(min(rho[0] - z * errors[0], 1.0))))
         lowest = float(rate(np.array(rho[1] + z * errors[1])))
         difference = _error(influence[:, 0] - influence[:, 1])
-        p = float(ndtr((rho[1] - rho[0]) / max(difference, 1e-300)))
+        p = float(scipy.special.ndtr((rho[1] - rho[0]) / max(difference, 1e-300)))
         return Interval(ratio, min(lowest / highest, ratio), math.inf), p
     slopes = [1 / (r * math.log(r)) for r in rho]
     error = _error(slopes[1] * influence[:, 1] - slopes[0] * influence[:, 0])
-    p = 1.0 if error <= 0 else float(ndtr(-math.log(ratio) / error))
+    p = 1.0 if error <= 0 else float(scipy.special.ndtr(-math.log(ratio) / error))
     return Interval(ratio, ratio * math.exp(-z * error), ratio * math.exp(z * error)), p
 
 

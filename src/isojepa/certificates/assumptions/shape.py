@@ -19,8 +19,7 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
 import torch
 
 from isojepa import ranks

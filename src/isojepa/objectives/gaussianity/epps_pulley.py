@@ -3,8 +3,8 @@ r"""The Epps-Pulley test: weighted distance of characteristic functions, by quad
 import math
 
 import numpy as np
+import scipy
 import torch
-from scipy.linalg import eigh
 from torch import Tensor
 
 from isojepa.names import unknown
@@ -62,8 +62,8 @@ class EppsPulley(Statistic):
         t, phi, weights = self.grid.table
         minus, plus = (np.exp(-((t[:, None] + sign * t) ** 2) / 2) for sign in (-1, 1))
         root = np.sqrt(np.outer(weights, weights))
-        cosines = eigh(root * ((minus + plus) / 2 - np.outer(phi, phi)), eigvals_only=True)
-        sines = eigh(root * (minus - plus) / 2, eigvals_only=True)
+        cosines = scipy.linalg.eigh(root * ((minus + plus) / 2 - np.outer(phi, phi)), eigvals_only=True)
+        sines = scipy.linalg.eigh(root * (minus - plus) / 2, eigvals_only=True)
         spectrum = np.concatenate((cosines, sines)).clip(min=0)
         return Limit(tuple(spectrum[spectrum > 0]), -spectrum.sum() if self.unbiased else 0.0)
 

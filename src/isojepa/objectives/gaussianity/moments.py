@@ -8,8 +8,8 @@ import math
 from typing import ClassVar
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import chdtr, chdtrc
 from torch import Tensor
 
 from isojepa import ranks
@@ -128,7 +128,7 @@ class Likelihood(Statistic):
         value = self(x)
         n = ranks.count(x.shape[-2], x.device)
         squares = (2 * value.double() - math.log(2 * math.pi)).cpu().numpy() * n  # exactly chi^2_n
-        p = 2 * np.minimum(chdtrc(n, squares), chdtr(n, squares))
+        p = 2 * np.minimum(scipy.special.chdtrc(n, squares), scipy.special.chdtr(n, squares))
         return torch.as_tensor(np.minimum(p, 1.0), device=x.device)
 
 

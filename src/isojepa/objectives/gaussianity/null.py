@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 from isojepa import ranks
@@ -130,7 +130,7 @@ def _invert(lam: np.ndarray, q: float) -> float:
         return float((lam / (1 - 2 * s * lam)).sum() - q)
 
     high = 0.5 - 0.5 / max(q, 1.0001)  # the first term alone reaches q there
-    s = 0.0 if slope(0.0) >= 0 else brentq(slope, 0.0, high) if slope(high) > 0 else high
+    s = 0.0 if slope(0.0) >= 0 else scipy.optimize.brentq(slope, 0.0, high) if slope(high) > 0 else high
     s = max(s, min(0.25, 1 / math.sqrt(2 * (lam**2).sum())))  # away from the pole
     rates = lam / (1 - 2 * s * lam)
     second, third = 2 * (rates**2).sum(), 8 * (rates**3).sum()

@@ -14,8 +14,8 @@ import math
 from functools import lru_cache
 
 import numpy as np
+import scipy
 import torch
-from scipy.special import gammaln, ndtri
 from torch import Tensor
 
 from isojepa.names import choose
@@ -160,7 +160,13 @@ class OrderLikelihood(_Ordered):
     def _sorted(self, x: Tensor, n: int) -> Tensor:
         i = _index(x, n)
         rank = np.arange(1, n + 1)  # in float64: these are large numbers that almost cancel
-        constant = float((gammaln(n + 1) - gammaln(rank) - gammaln(n + 1 - rank)).mean())
+        constant = float(
+            (
+                scipy.special.gammaln(n + 1)
+                - scipy.special.gammaln(rank)
+                - scipy.special.gammaln(n + 1 - rank)
+            ).mean()
+        )
         log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
         below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
         distance: Tensor = (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
@@ -174,7 +180,7 @@ def _index(x: Tensor, n: int) -> Tensor:
 
 def normal_scores(n: int) -> np.ndarray:
     """Where the n values of an ordered normal sample lie on average, nearly (Blom 1958)."""
-    return np.asarray(ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25)))
+    return np.asarray(scipy.special.ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25)))
 
 
 @lru_cache(maxsize=64)
@@ -186,7 +192,7 @@ def _shapiro_francia(n: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _rahman_govindarajulu(n: int) -> np.ndarray:
-    m = ndtri(np.arange(1, n + 1) / (n + 1))
+    m = scipy.special.ndtri(np.arange(1, n + 1) / (n + 1))
     density = np.exp(-(m**2) / 2)  # any constant factor cancels
     flow = density * m
     a = density * (2 * flow - np.append(flow[1:], 0) - np.append(0, flow[:-1]))

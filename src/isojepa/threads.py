@@ -1,0 +1,70 @@
+"""How many threads compute, and how they wait for each other.
+
+torch's threads, and those of compiled loops, come from an OpenMP library. GNU's waits by spinning: between
+two pieces of work a thread keeps its core busy for milliseconds. With a core each that is fastest; where
+another program wants one of the cores, threads spin while the one they wait for cannot run, and a step of
+training takes tens of times as long. Spinning for a moment only costs a few percent when the machine is idle
+and keeps a step within a small factor when it is not.
+
+The library reads its variables when torch is imported, so they are set before: by the command line for its
+own process, by whoever uses the package for theirs (docs/settings.md). What the user has chosen stays.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS")  # of the user
+_SPINS = "1000"  # some microseconds: longer than the gaps within a step, shorter than another program's turn
+_LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
+_ENOUGH = 1 << 22  # weights times rows of a step that are worth a second thread
+
+
+def one_thread() -> dict[str, str]:
+    """Variables that give every library one thread, for processes that have one core each."""
+    return {f"{name}_NUM_THREADS": "1" for name in _LIBRARIES}
+
+
+def short_waits() -> dict[str, str]:
+    """Variables that let threads wait without spinning for long; none if the user has chosen."""
+    if any(name in os.environ for name in CHOICES):
+        return {}
+    return {"GOMP_SPINCOUNT": _SPINS}
+
+
+def prepare() -> None:
+    """Set `short_waits` for this process; nothing once torch is imported, which would not notice."""
+    if "torch" not in sys.modules:
+        os.environ.update(short_waits())
+
+
+def threads_for(encoder: "nn.Module", rows: int) -> int:
+    """Threads that a training step is worth: one where it is small, else as many as torch has.
+
+    Args:
+        encoder: what is trained.
+        rows: observations that it sees in a step, all views together.
+    """
+    import torch
+
+    weights = sum(parameter.numel() for parameter in encoder.parameters())
+    return torch.get_num_threads() if weights * rows >= _ENOUGH else 1
+
+
+@contextmanager
+def suited(encoder: "nn.Module", rows: int) -> Iterator[None]:
+    """Compute with `threads_for` threads, unless the user has chosen their number."""
+    import torch
+
+    before = torch.get_num_threads()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(threads_for(encoder, rows))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

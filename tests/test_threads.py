@@ -1,0 +1,94 @@
+"""What is set before torch is imported, and how many threads a step gets."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from isojepa.encoders import MLP
+from isojepa.sweep.environment import environment
+from isojepa.threads import CHOICES, one_thread, prepare, short_waits, suited, threads_for
+
+
+@pytest.fixture
+def unchosen(monkeypatch):
+    """A user who has chosen nothing."""
+    for name in CHOICES:
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_what_the_user_has_chosen_stays(unchosen, name):
+    assert set(short_waits()) == {"GOMP_SPINCOUNT"}
+    unchosen.setenv(name, "2")
+    assert short_waits() == {}
+
+
+def test_nothing_is_set_once_torch_is_there(unchosen):
+    prepare()
+    assert not set(CHOICES) & set(os.environ)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"OMP_NUM_THREADS": "2"}, {"OMP_WAIT_POLICY": "active"}], ids=str)
+def test_the_command_line_sets_how_threads_wait_before_torch_is_imported(chosen):
+    code = """
+import builtins, json, os, sys
+seen, real = [], builtins.__import__
+def spy(name, *arguments):
+    if name == "torch" and "torch" not in sys.modules:
+        seen.append(os.environ.get("GOMP_SPINCOUNT"))
+    return real(name, *arguments)
+builtins.__import__ = spy
+from isojepa.cli import main
+assert main(["list", "encoders", "--json"]) == 0
+print("\\n" + json.dumps(seen[:1]))
+"""
+    clean = {key: value for key, value in os.environ.items() if key not in CHOICES}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=clean | chosen
+    )
+    expected = [None] if chosen else [short_waits_of_nobody()]
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
+
+
+def short_waits_of_nobody() -> str:
+    """The setting for a user who has chosen nothing."""
+    code = "from isojepa.threads import short_waits; print(short_waits()['GOMP_SPINCOUNT'])"
+    clean = {key: value for key, value in os.environ.items() if key not in CHOICES}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=clean
+    ).stdout.strip()
+
+
+def test_small_steps_get_one_thread_and_large_ones_all(two_threads):
+    encoder = MLP(2, 2)  # 17,154 weights
+    assert threads_for(encoder, 2 * 64) == 1
+    assert threads_for(encoder, 2 * 2048) == 2
+    assert threads_for(MLP(2, 2, width=512), 2 * 64) == 2
+
+
+def test_the_number_of_threads_is_put_back_and_the_users_own_is_kept(two_threads, unchosen):
+    small = MLP(2, 2, width=4, layers=2)
+    with suited(small, 8):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 2
+    unchosen.setenv("OMP_NUM_THREADS", "2")
+    with suited(small, 8):
+        assert torch.get_num_threads() == 2
+
+
+def test_processes_of_a_sweep_have_one_thread_in_every_library():
+    assert one_thread().items() <= environment().items()
+    assert {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"} <= set(one_thread())
