@@ -33,8 +33,8 @@ from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.loss import at_least_float32
 
 _COMPILER = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
-# Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a BLAS,
-# in the two products around the compiled sweeps, may choose another.
+# Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a
+# BLAS, in the two products around the compiled sweeps, may choose another.
 _CHUNK = 1 << 20
 
 
