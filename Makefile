@@ -44,7 +44,7 @@ STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=slices
 	$(RUN)/python -m isojepa.studies.$(STUDY)
 
-docs: $(READY)  ## fill the README's tables from docs/results
+docs: $(READY)  ## fill the documents from docs/results and the source
 	$(RUN)/python docs/fill.py
 
 clean:          ## remove the environment and all runs

@@ -25,9 +25,11 @@ from stepping import busy_core, reference
 from sweeping import sweeping
 
 import isojepa as ij
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
 from isojepa.names import choose
 from isojepa.objectives.directions import draw_directions
+from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.runs import build_all
 from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe
@@ -47,7 +49,7 @@ def step(label: str, config: Config, least: float | None) -> list[dict]:
     slow = _Training(slow_encoder, world, slow_objective, recipe, 0, None, (), fabric)
     alone, _, _ = build_all(config)
     pairs = world.sample(recipe.batch, ij.generator(0, "bench"))
-    x = torch.cat((pairs.x, pairs.x_next))
+    x = torch.cat((pairs.views[0], pairs.views[1]))
     upstream = torch.randn(len(x), world.dim, generator=ij.generator(0, "bench"))
 
     def encode() -> None:
@@ -133,8 +135,8 @@ def main() -> int:
     certificates, sweeping, demo.
     """
     published = Config(
-        encoder=EncoderConfig(width=256, layers=4),
-        objective=ObjectiveConfig(weight=1e-3, slices=256),
+        encoder=MLPSpec(width=256, layers=4),
+        objective=LeJEPASpec(weight=1e-3, slices=256),
         training=Recipe(batch=256, batch_start=None),
     )
     default = Config(training=Recipe(batch_start=None))

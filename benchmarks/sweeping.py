@@ -9,7 +9,10 @@ import torch
 from measure import alternate, row
 from torch.func import functional_call, stack_module_state, vmap
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import make
 from isojepa.runs import build_all
 from isojepa.seeds import generator
 from isojepa.studies import scaling
@@ -51,14 +54,12 @@ def growth() -> list[dict]:
 
 def together() -> list[dict]:
     """Seeds as one batched model against one after another: time per run and step."""
-    coupling = Config(
-        world=WorldConfig(dim=8, mixing="additive-coupling"), encoder=EncoderConfig(name="coupling")
-    )
+    coupling = Config(world=make("world", dim=8, mixing="additive-coupling"), encoder=CouplingSpec())
     kinds = {"coupling of 8": coupling, "MLP of the plane": Config()}
     rows = []
     for name, config in kinds.items():
         for batch in (256, 1024):
-            config = replace(config, objective=ObjectiveConfig(slices=16))
+            config = replace(config, objective=LeJEPASpec(slices=16))
             single = _training(config, batch)._step
             times = alternate({"single": single, "together": _Together(config, batch).step}, seconds=2.0)
             ratio = times["single"] / (times["together"] / SEEDS)
@@ -90,7 +91,7 @@ class _Together:
         observed = []
         for seed, world in enumerate(self.worlds):
             pairs = world.sample(self.batch, generator(seed, "data", self.count))
-            observed.append(torch.cat((pairs.x, pairs.x_next)))
+            observed.append(torch.cat((pairs.views[0], pairs.views[1])))
         h = self.encode(self.weights, torch.stack(observed))
         views = h.reshape(SEEDS, 2, self.batch, -1)
         losses = [

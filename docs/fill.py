@@ -1,16 +1,20 @@
-"""Fill the documents' tables from the records in docs/results, so that no number is typed by hand.
+"""Fill the documents from the records in docs/results and from the source, so that nothing is typed twice.
 
-python docs/fill.py           write them
-python docs/fill.py --check   exit 1 if a document says anything else
+python docs/fill.py               write them
+python docs/fill.py --check       exit 1 if a document says anything else
+python docs/fill.py README.md     only this one
 """
 
+import ast
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/results"
+PACKAGE = ROOT / "src/isojepa"
 
 
 def quality() -> str:
@@ -59,6 +63,26 @@ def speed() -> str:
     versions = bench["versions"]
     lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
     return "\n".join(lines)
+
+
+def fast() -> str:
+    """What the benchmark measured, in a few lines for those in a hurry."""
+    bench = json.loads((RESULTS / "bench.json").read_text())
+    values = {row["name"]: row["value"] for row in bench["rows"]}
+    shape = "SIGReg 2048 x 512, 512 slices, 17 knots"
+    plane = "2D spiral, published settings"
+    work = values[f"{plane}: our step / encoder forward and backward"]
+    disk = "certificate of 10,000,000 pairs x 64 dims on disk"
+    return "\n".join(
+        [
+            f"- {shape}: {values[f'{shape}: time, textbook / fused']:.0f} times as fast, in "
+            f"1/{values[f'{shape}: peak memory, textbook / fused']:.0f} of the memory.",
+            f"- A step on the {plane}: {values[f'{plane}: step, textbook / ours']:.0f} times as fast, "
+            f"{work:.2f} times the encoder's own forward and backward.",
+            f"- A {disk}: {values[f'{disk}: seconds']:.0f} seconds, {values[f'{disk}: MiB']:.0f} MiB.",
+            f"- `isojepa demo`: {values['isojepa demo: seconds, all included']:.0f} seconds, all included.",
+        ]
+    )
 
 
 def table_6() -> str:
@@ -155,9 +179,45 @@ def found() -> str:
     return "\n\n".join(parts)
 
 
+def tree() -> str:
+    """Every module with the first line of its docstring, room by room in the order of imports."""
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    order = re.search(r"^```order\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    if order is None:
+        raise SystemExit("docs/architecture.md must have a block ```order")
+    place = {name: number for number, name in enumerate(order[1].split())}
+    rooms: dict[str, list[Path]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        relative = path.relative_to(PACKAGE)
+        rooms.setdefault(relative.parts[0] if len(relative.parts) > 1 else "", []).append(relative)
+    lines = []
+    for room in sorted(rooms, key=lambda room: place.get(room, len(place)) if room else -1):
+        lines += [f"### [{room}](../src/isojepa/{room}/README.md)" if room else "### isojepa", ""]
+        lines += [_module(path) for path in sorted(rooms[room], key=lambda path: _rank(path, place))]
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _rank(path: Path, place: dict[str, int]) -> tuple[object, ...]:
+    """A folder's `__init__`, its files, its folders; single modules in the order of imports."""
+    if len(path.parts) == 1:
+        return (path.stem != "__init__", place.get(path.stem, len(place)), path.name)
+    folders = tuple((1, part) for part in path.parts[1:-1])
+    return (*folders, (0, "" if path.stem == "__init__" else path.name))
+
+
+def _module(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse((PACKAGE / path).read_text(encoding="utf-8")))
+    if not docstring:
+        raise SystemExit(f"{path.as_posix()} must begin with a docstring: the tree shows its first line")
+    return f"- `{path.as_posix()}`: {docstring.splitlines()[0]}"
+
+
 PAGES = {
-    "README.md": {"quality": quality, "scaling": scaling, "speed": speed},
-    "docs/studies.md": {"found": found},
+    "README.md": {"quality": quality, "fast": fast},
+    "docs/architecture.md": {"tree": tree},
+    "docs/speed.md": {"speed": speed},
+    "docs/studies.md": {"found": found, "scaling": scaling},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
     "docs/spectrum.md": {"trust": trust},
@@ -177,14 +237,20 @@ def fill(text: str, blocks: dict[str, Callable[[], str]]) -> str:
 
 def main() -> None:
     """Write the pages, or check them."""
+    wanted = [argument for argument in sys.argv[1:] if argument != "--check"]
+    unknown = set(wanted) - set(PAGES)
+    if unknown:
+        raise SystemExit(f"pages must be of {', '.join(PAGES)}, got {', '.join(sorted(unknown))}")
     for name, blocks in PAGES.items():
+        if wanted and name not in wanted:
+            continue
         page = ROOT / name
         before = page.read_text(encoding="utf-8")
         after = fill(before, blocks)
         if "--check" not in sys.argv:
             page.write_text(after, encoding="utf-8")
         elif before != after:
-            raise SystemExit(f"{name} differs from docs/results: run make docs")
+            raise SystemExit(f"{name} differs from docs/results or from the source: run `make docs`")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,19 @@
 """The documents say what the tree and the records say."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+import yaml
+
+from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
+
+ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_the_readmes_numbers_are_those_of_the_records():
@@ -16,27 +23,104 @@ def test_the_readmes_numbers_are_those_of_the_records():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readmes_tree_has_every_module_and_no_other():
-    tree = README.partition("## The tree")[2].partition("```\n")[2].partition("```")[0]
-    listed = set(re.findall(r"^ +([a-z_]+\.py)\b", tree, flags=re.MULTILINE))
-    modules = {path.name for path in (ROOT / "src/isojepa").rglob("*.py")}
-    assert listed == modules
-    comments = [line.split(maxsplit=1) for line in tree.splitlines() if line.strip()]
-    assert all(len(parts) == 2 for parts in comments), "every line of the tree has a comment"
+def test_the_tree_has_every_module_by_its_full_path_and_no_other():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    tree = page.partition("<!-- tree -->")[2].partition("<!-- /tree -->")[0]
+    lines = [line for line in tree.splitlines() if line and not line.startswith("### ")]
+    listed = [match[1] for line in lines if (match := re.fullmatch(r"- `([a-z_/]+\.py)`: \S.*[.?]", line))]
+    assert len(listed) == len(lines), "every line of the tree is a path and a sentence: run `make docs`"
+    modules = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+    missing, gone = set(modules) - set(listed), set(listed) - set(modules)
+    assert sorted(listed) == modules, f"run `make docs`: missing {sorted(missing)}, gone {sorted(gone)}"
+
+
+def test_a_new_module_makes_the_check_fail_until_the_documents_are_made(tmp_path):
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs/fill.py", tmp_path / "docs")
+    page = Path(shutil.copy(ROOT / "docs/architecture.md", tmp_path / "docs"))
+    shutil.copytree(PACKAGE, tmp_path / "src/isojepa", ignore=shutil.ignore_patterns("__pycache__"))
+    make = [sys.executable, tmp_path / "docs/fill.py", "docs/architecture.md"]
+    subprocess.run([*make, "--check"], check=True)
+
+    (tmp_path / "src/isojepa/theory/views.py").write_text('"""Another file of a name that there is."""\n')
+    done = subprocess.run([*make, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "run `make docs`" in done.stderr
+    subprocess.run(make, check=True)
+    subprocess.run([*make, "--check"], check=True)
+    assert "- `theory/views.py`: Another file of a name that there is.\n" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_order_of_imports_that_is_tested():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    told = page.partition("```order\n")[2].partition("```")[0].split()
+    assert told == [name for name in (*SMALL, *ORDER) if name in told]
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
+    assert rooms - {*told, *OUTSIDE} == set(), "docs/architecture.md must give every room its place"
+
+
+def test_every_room_says_what_belongs_there():
+    for room in sorted({path.parent for path in PACKAGE.glob("*/*.py")}):
+        page = room / "README.md"
+        assert page.exists(), f"{room.name} needs a README.md: what belongs there, and how to add one"
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert lines[0] == f"# {room.name}"
+        assert 5 <= len(lines) <= 25, f"{room.name}/README.md must be short, got {len(lines)} lines"
 
 
 def test_every_link_of_the_documents_leads_somewhere():
-    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_settings_in_the_readmes_python_exist():
+def test_the_citation_is_of_a_release_in_the_changelog():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+    released = re.findall(r"^## (\d\S*) \((.*)\)$", CHANGELOG, flags=re.MULTILINE)
+    assert (citation["version"], str(citation["date-released"])) == released[0]
+    for paper in citation["references"]:
+        assert paper["title"] in README
+
+
+def test_what_is_new_stands_above_what_was_released():
+    heads = re.findall(r"^## (.*)$", CHANGELOG, flags=re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", head) for head in heads[1:])
+
+
+def test_hosted_integration_runs_what_everyone_runs_and_may_only_read():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    assert ".ci/run" in [step.get("run") for step in steps]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_the_readme_is_short():
+    before, references, _ = README.partition("## References")
+    assert references
+    assert len(before.splitlines()) <= 150, "what is more than a beginning belongs in docs/"
+
+
+def test_every_page_of_the_documents_is_reached_from_the_readme():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            targets = re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))
+            waiting += [(page.parent / target).resolve() for target in targets if "://" not in target]
+    assert {*ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")} - reached == set()
+
+
+def test_the_names_in_the_documents_python_exist():
     import isojepa as ij
 
-    for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", README)):
-        thing = ij
-        for part in name.rstrip(".").split("."):
-            assert hasattr(thing, part), f"README.md names ij.{name}"
-            thing = getattr(thing, part)
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+        for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", page.read_text(encoding="utf-8"))):
+            thing = ij
+            for part in name.rstrip(".").split("."):
+                assert hasattr(thing, part), f"{page.name} names ij.{name}"
+                thing = getattr(thing, part)

@@ -1,111 +1,138 @@
-"""What importing the package and calling its commands load, each in a process of its own."""
+"""Imports point up the house: a module may use its own room and those above it, never one below."""
 
 import ast
-import importlib
-import inspect
-import json
-import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import isojepa as ij
-from isojepa.cli.main import COMMANDS
-from tests.sweep.cells import tiny, write_study
-
-HEAVY = {"torch", "numba", "scipy.stats", "scipy.optimize", "matplotlib", "lightning_fabric", "sympy"}
-SMALL = [
-    *("--encoder.width", "8", "--encoder.layers", "2", "--objective.slices", "4"),
-    *("--training.steps", "4", "--training.batch", "16", "--training.eval-samples", "64"),
+PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
+SMALL = ["seeds", "names", "files", "linear", "ranks", "registry", "importing", "threads", "version"]
+ORDER = [
+    "laws",
+    "worlds",
+    "isotropise",
+    "encoders",
+    "objectives",
+    "evaluations",
+    "training",
+    "config",
+    "runs",
+    "testing",
+    "certificates",
+    "theory",
+    "align",
+    "unmix",
+    "plan",
+    "report",
+    "studies",
+    "papers",
+    "sweep",
+    "cli",
 ]
+OUTSIDE = ["__init__", "__main__"]  # they import everything, nobody imports them
+EXCEPTIONS: dict[tuple[str, str], str] = {}  # (module, what it imports): the reason
 
 
-def loaded(code: str) -> set[str]:
-    """The heavy modules that a process has after some code."""
-    tell = f"import json, sys; sys.stderr.write(json.dumps(sorted({HEAVY!r} & set(sys.modules))))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{tell}"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stderr.splitlines()[-1]))
+def room(module: str) -> str:
+    """The part of the package a module belongs to: "worlds" for isojepa.worlds.world."""
+    return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    assert loaded("import isojepa") == set()
+def level(name: str) -> int:
+    """How far down the house a room lies; the small modules lie above all rooms."""
+    if name in SMALL:
+        return 0
+    if name in OUTSIDE:
+        return 1 + len(ORDER)
+    assert name in ORDER, f"give {name} a place in ORDER, here and in docs/architecture.md"
+    return 1 + ORDER.index(name)
 
 
-def test_every_public_name_is_there_after_a_plain_import_and_loads_torch_but_no_other_heavy_library():
-    names = (
-        "ij.worlds.World, ij.laws.Normal, ij.isotropise.isotropise, ij.objectives.gaussianity.EppsPulley, "
-        "ij.encoders.MLP, ij.training.Recipe, ij.certificates.certify"
-    )
-    code = f"import isojepa as ij\n{names}\nfor name in ij.__all__: getattr(ij, name)"
-    assert loaded(code) == {"torch"}
+def imported(source: str, module: str, is_package: bool = False) -> set[str]:
+    """Every module of the package that the source imports: at its top, in functions, and for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")[: -node.level + is_package or None]
+                base = ".".join([*parents, *([node.module] if node.module else [])])
+            found |= {_part(alias.name) if base == "isojepa" else base for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "isojepa"}
 
 
-def test_names_are_listed_and_unknown_ones_refused():
-    assert set(ij.__all__) <= set(dir(ij))
-    with pytest.raises(AttributeError, match="no attribute 'wolrds'"):
-        _ = ij.wolrds
+def _part(name: str) -> str:
+    """`from isojepa import runs` imports the module runs; `from isojepa import fit` the package itself."""
+    is_module = (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()
+    return f"isojepa.{name}" if is_module else "isojepa"
 
 
-def test_type_checkers_see_the_names_that_are_imported_when_asked_for():
-    tree = ast.parse(Path(ij.__file__).read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert {*ij._ROOMS, *ij._HOMES} == seen == set(ij.__all__) - {"__version__"}
+def graph() -> dict[str, set[str]]:
+    """What every module of the package imports of the package."""
+    edges = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE.parent).with_suffix("")
+        parts = relative.parts[:-1] if path.stem == "__init__" else relative.parts
+        module = ".".join(parts)
+        edges[module] = imported(path.read_text(encoding="utf-8"), module, path.stem == "__init__")
+    return edges
 
 
-def test_help_and_version_need_no_torch():
-    calls = [["--help"], ["-h"], [], ["--version"], ["-V"]]
-    assert loaded(f"from isojepa.cli import main\nassert not any(map(main, {calls}))") == set()
-
-
-def test_a_misspelt_command_is_one_line_and_needs_no_torch():
-    code = "from isojepa.cli import main\nassert main(['trian', '--seed', '3']) == 2"
-    assert loaded(code) == set()
-    done = subprocess.run(
-        [sys.executable, "-m", "isojepa", "trian"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith("got 'trian'; did you mean 'train'?\n")
-
-
-def test_help_lists_every_command_with_its_line_and_the_version():
-    done = subprocess.run(
-        [sys.executable, "-m", "isojepa", "--help"], capture_output=True, text=True, check=True
-    )
-    told = " ".join(done.stdout.replace("│", " ").split())
-    assert "--version" in told
-    for name, command in COMMANDS.items():
-        assert f"{name} {command.summary}" in told
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_of_commands_has_the_first_lines_of_their_docstrings(name):
-    command = COMMANDS[name]
-    found = getattr(importlib.import_module(command.module), command.name)
-    assert (inspect.getdoc(found) or "").splitlines()[0] == command.summary
-
-
-def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
-    np.save(tmp_path / "h.npy", np.random.default_rng(0).normal(size=(200, 2)))
-    study = write_study(tmp_path / "study.py", {"0": tiny()})
-    commands = [
-        ["list"],
-        ["study", "list"],
-        ["train", *SMALL, "--record", tmp_path / "run"],
-        ["certify", tmp_path / "h.npy"],
-        ["certify", tmp_path / "run", "--samples", 500],
-        ["sweep", study, "--estimate", "--workers", 1, "--records", tmp_path / "records"],
+def broken(edges: dict[str, set[str]]) -> list[str]:
+    """The imports that point down the house."""
+    return [
+        f"{module} imports {other}: {room(other)} lies below {room(module)}"
+        for module, others in edges.items()
+        for other in sorted(others)
+        if level(room(other)) > level(room(module)) and (module, other) not in EXCEPTIONS
     ]
-    code = (
-        "import sys\nfrom isojepa.cli import main\n"
-        f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"
-        "    assert main(command) == 0, command\n"
-        "    assert 'matplotlib' not in sys.modules, command"
-    )
-    assert "matplotlib" not in loaded(code)
+
+
+def test_every_module_and_room_has_a_place_in_the_order():
+    named = {path.stem for path in PACKAGE.glob("*.py")}
+    named |= {path.name for path in PACKAGE.iterdir() if any(path.glob("*.py"))}
+    unplaced = named - {*SMALL, *ORDER, *OUTSIDE}
+    assert not unplaced, f"give {sorted(unplaced)} a place in ORDER, here and in docs/architecture.md"
+
+
+def test_imports_only_point_up_the_house():
+    assert broken(graph()) == []
+
+
+def test_small_modules_import_nothing_of_the_rooms():
+    for module, others in graph().items():
+        if room(module) in SMALL:
+            assert {room(other) for other in others} <= set(SMALL), module
+
+
+def test_exceptions_are_still_needed():
+    edges = graph()
+    for module, other in EXCEPTIONS:
+        assert other in edges.get(module, set()), f"{module} no longer imports {other}: remove the exception"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from isojepa.report.page import write",
+        "import isojepa.report.page as page",
+        "from isojepa import report",
+        "from isojepa import fit",
+        "from ..report import page",
+        "def later():\n    from isojepa.report import page",
+        "if TYPE_CHECKING:\n    from isojepa.report import page",
+    ],
+)
+def test_an_import_down_the_house_is_seen_wherever_it_stands(source):
+    module = "isojepa.worlds.world"
+    assert broken({module: imported(source, module)}), source
+    assert not broken({"isojepa.__main__": imported("from isojepa.report import page", "isojepa.__main__")})
+
+
+def test_an_import_up_the_house_is_allowed():
+    module = "isojepa.report.page"
+    source = "import json\nfrom isojepa import seeds\nfrom isojepa.worlds import World\nfrom . import lines"
+    assert imported(source, module) == {"isojepa.seeds", "isojepa.worlds", "isojepa.report"}
+    assert not broken({module: imported(source, module)})

@@ -8,7 +8,9 @@ import pytest
 
 import isojepa as ij
 from isojepa import runs
-from isojepa.config import Config, EncoderConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.registry import make
 from isojepa.threads import one_thread
 
 pytestmark = pytest.mark.slow
@@ -31,15 +33,15 @@ def test_the_defaults_recover_the_spiral_as_a_rotation(seed):
 
 @pytest.mark.parametrize("mixing", ["sinusoid", "parabola"])
 def test_the_shears_pass_0_995(mixing):
-    _, certificate = trained(Config(world=WorldConfig(mixing=mixing)))
+    _, certificate = trained(Config(world=make("world", mixing=mixing)))
     assert certificate.recovery.r2_h_to_z.estimate >= 0.995
     assert certificate.holds
 
 
 @pytest.mark.parametrize("dim", [2, 8])
 def test_the_matched_encoder_passes_0_9999_on_the_coupling(dim):
-    world = WorldConfig(mixing="additive-coupling", dim=dim)
-    _, certificate = trained(Config(world=world, encoder=EncoderConfig(name="coupling")))
+    world = make("world", mixing="additive-coupling", dim=dim)
+    _, certificate = trained(Config(world=world, encoder=CouplingSpec()))
     assert certificate.recovery.r2_h_to_z.estimate >= 0.9999
     assert certificate.holds
 

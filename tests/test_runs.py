@@ -3,32 +3,33 @@
 import pytest
 import torch
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec
 from isojepa.objectives import matched_sigma
+from isojepa.objectives.infonce import InfoNCESpec
+from isojepa.registry import make
 from isojepa.runs import build_all
 from isojepa.seeds import generator
 
-UNEQUAL = WorldConfig(rho=(0.9, 0.5))
+UNEQUAL = make("world", rho=(0.9, 0.5))
 
 
 def test_a_learned_width_starts_from_the_mean_of_unequal_correlations() -> None:
-    _, _, objective = build_all(
-        Config(world=UNEQUAL, objective=ObjectiveConfig(name="infonce", sigma="learned"))
-    )
+    _, _, objective = build_all(Config(world=UNEQUAL, objective=InfoNCESpec(sigma="learned")))
     assert objective.log_sigma.exp().item() == pytest.approx(matched_sigma(0.7), rel=1e-6)
     assert objective.log_sigma.requires_grad
 
 
 def test_no_width_matches_unequal_correlations() -> None:
     with pytest.raises(ValueError, match=r"sigma 'matched' needs one correlation .* got \(0.9, 0.5\)"):
-        build_all(Config(world=UNEQUAL, objective=ObjectiveConfig(name="infonce", sigma="matched")))
+        build_all(Config(world=UNEQUAL, objective=InfoNCESpec(sigma="matched")))
 
 
 def test_a_free_coupling_starts_as_the_coupling_and_is_not_bound_to_its_volume() -> None:
-    world = WorldConfig(dim=4, mixing="additive-coupling")
-    plain, where, _ = build_all(Config(world=world, encoder=EncoderConfig(name="coupling")))
-    free, _, _ = build_all(Config(world=world, encoder=EncoderConfig(name="free-coupling")))
-    x = where.sample(8, generator(0, "data")).x
+    world = make("world", dim=4, mixing="additive-coupling")
+    plain, where, _ = build_all(Config(world=world, encoder=CouplingSpec()))
+    free, _, _ = build_all(Config(world=world, encoder=FreeCouplingSpec()))
+    x = where.sample(8, generator(0, "data")).views[0]
     torch.testing.assert_close(free(x), plain(x))
     with torch.no_grad():
         for parameter in free.parameters():
@@ -39,8 +40,8 @@ def test_a_free_coupling_starts_as_the_coupling_and_is_not_bound_to_its_volume()
 
 def test_a_free_coupling_keeps_the_dimension() -> None:
     config = Config(
-        world=WorldConfig(dim=4, mixing="additive-coupling"),
-        encoder=EncoderConfig(name="free-coupling", dim=2),
+        world=make("world", dim=4, mixing="additive-coupling"),
+        encoder=FreeCouplingSpec(dim=2),
     )
     with pytest.raises(ValueError, match="'free-coupling' keeps the observed dimension 4, got dim 2"):
         build_all(config)

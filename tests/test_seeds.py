@@ -1,11 +1,15 @@
 """Named streams: distinct, stable, and apart from the global generators."""
 
+import contextlib
 import hashlib
+import inspect
 
 import numpy as np
+import pytest
 import torch
 
-from isojepa.seeds import generator
+from isojepa import seeds
+from isojepa.seeds import borrowed, generator
 from tests.reference.global_state import untouched
 
 
@@ -54,3 +58,81 @@ def test_integers_of_any_kind_name_the_same_stream():
 def test_seeds_of_any_size_and_sign_are_taken():
     for seed in (-(2**70), -1, 2**63, 2**100):
         assert 0 <= generator(seed, "x").initial_seed() < 2**63
+
+
+class StandIn:
+    """As torch.cuda and its like, for devices that are not there: a generator for each."""
+
+    def __init__(self) -> None:
+        self.generators = {torch.device("cuda", index): generator(index, "device") for index in range(2)}
+
+    def get_rng_state(self, device):
+        return self.generators[device].get_state()
+
+    def set_rng_state(self, state, device):
+        self.generators[device].set_state(state)
+
+
+def test_the_cpus_generator_is_lent_and_given_back():
+    with untouched(), borrowed(3, "dropout", 7):
+        dropped = torch.nn.functional.dropout(torch.ones(100))
+    torch.rand(5)
+    with untouched(), borrowed(3, "dropout", 7):
+        assert torch.equal(dropped, torch.nn.functional.dropout(torch.ones(100)))
+    with borrowed(3, "dropout", 8):
+        assert not torch.equal(dropped, torch.nn.functional.dropout(torch.ones(100)))
+
+
+def test_generators_are_given_back_after_an_error():
+    with untouched(), contextlib.suppress(KeyError), borrowed(3, "dropout"):
+        torch.rand(5)
+        raise KeyError
+
+
+def test_lending_may_be_nested():
+    with borrowed(0, "a"):
+        first = torch.rand(1)
+        with borrowed(0, "b"):
+            torch.rand(9)
+        second = torch.rand(1)
+    assert torch.equal(torch.cat((first, second)), torch.rand(2, generator=generator(0, "a")))
+
+
+def test_a_devices_generator_is_lent_besides_the_cpus(monkeypatch):
+    stand_in, device, other = StandIn(), torch.device("cuda", 1), torch.device("cuda", 0)
+    made = []
+
+    def on_cpu(seed, *stream, device="cpu"):
+        made.append(torch.device(device))
+        return generator(seed, *stream)
+
+    monkeypatch.setattr(seeds, "generator", on_cpu)
+    monkeypatch.setattr(torch, "get_device_module", lambda device: stand_in)
+    before = {key: source.get_state() for key, source in stand_in.generators.items()}
+    expected = torch.rand(4, generator=generator(5, "dropout", 2))
+    for _ in range(2):
+        with untouched(), contextlib.suppress(KeyError), borrowed(5, "dropout", 2, device="cuda:1"):
+            assert torch.equal(torch.rand(4, generator=stand_in.generators[device]), expected)
+            assert torch.equal(torch.rand(4), expected)
+            assert torch.equal(stand_in.generators[other].get_state(), before[other])
+            raise KeyError
+        assert all(torch.equal(stand_in.get_rng_state(key), state) for key, state in before.items())
+    assert made == [torch.device("cpu"), device] * 2
+
+
+def test_a_device_that_is_not_there_leaves_the_cpus_generator_alone(monkeypatch):
+    def missing(seed, *stream, device="cpu"):
+        if torch.device(device).type != "cpu":
+            raise RuntimeError("no such device")
+        return generator(seed, *stream)
+
+    monkeypatch.setattr(seeds, "generator", missing)
+    with untouched(), pytest.raises(RuntimeError, match="no such device"), borrowed(0, device="cuda"):
+        pass
+
+
+@pytest.mark.parametrize("name", ["cuda", "mps", "xpu"])
+def test_the_modules_of_devices_have_the_functions_that_lending_calls(name):
+    module = torch.get_device_module(name)
+    assert list(inspect.signature(module.get_rng_state).parameters) == ["device"]
+    assert list(inspect.signature(module.set_rng_state).parameters) == ["new_state", "device"]

@@ -10,47 +10,84 @@ from typing import TYPE_CHECKING, Any
 from isojepa.version import __version__
 
 if TYPE_CHECKING:
-    from isojepa import certificates, encoders, isotropise, laws, objectives, training, worlds
+    from isojepa import (
+        certificates,
+        encoders,
+        evaluations,
+        isotropise,
+        laws,
+        objectives,
+        registry,
+        testing,
+        training,
+        worlds,
+    )
     from isojepa.certificates import Certificate, certify
+    from isojepa.config import Config
+    from isojepa.runs import load, train
     from isojepa.seeds import generator
-    from isojepa.training import Record, Run, fit
+    from isojepa.training import Recipe, Record, Run, fit
 
-_ROOMS = ("certificates", "encoders", "isotropise", "laws", "objectives", "training", "worlds")
+_ROOMS = (
+    "certificates",
+    "encoders",
+    "evaluations",
+    "isotropise",
+    "laws",
+    "objectives",
+    "registry",
+    "testing",
+    "training",
+    "worlds",
+)
 _HOMES = {  # of each other public name, the module that has it
     "Certificate": "isojepa.certificates",
+    "Config": "isojepa.config",
+    "Recipe": "isojepa.training",
     "Record": "isojepa.training",
     "Run": "isojepa.training",
     "certify": "isojepa.certificates",
     "fit": "isojepa.training",
     "generator": "isojepa.seeds",
+    "load": "isojepa.runs",
+    "train": "isojepa.runs",
 }
 
 __all__ = [
     "Certificate",
+    "Config",
+    "Recipe",
     "Record",
     "Run",
     "__version__",
     "certificates",
     "certify",
     "encoders",
+    "evaluations",
     "fit",
     "generator",
     "isotropise",
     "laws",
+    "load",
     "objectives",
+    "registry",
+    "testing",
+    "train",
     "training",
     "worlds",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for (PEP 562)."""
-    if name in _ROOMS:
-        return import_module(f"isojepa.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'isojepa' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first asked for (PEP 562)."""
+        if name in _ROOMS:
+            return import_module(f"isojepa.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'isojepa' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

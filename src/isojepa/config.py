@@ -1,114 +1,75 @@
-"""The config of a run: typed, frozen, and the same in flags, YAML, JSON and records.
+"""The config of a run: typed, frozen, resolved, and the same in flags, YAML, JSON and records.
 
-An option left at None takes the default of the thing it belongs to. An option that the chosen world,
-encoder or objective does not have is an error, so nothing that was asked for is silently ignored.
+A section chooses a component by name and holds its settings, which its spec declares (`isojepa.registry`).
+A setting that the chosen component does not have is an error, so nothing that was asked for is silently
+ignored. Before a config is written or hashed it is resolved: what follows from other settings is written
+out, so that no record depends on a default of the day.
 """
 
 import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from isojepa.encoders.mlp import MLPSpec
 from isojepa.files import read_json
 from isojepa.names import unknown
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, settings
+from isojepa.training.formats import HEADER, migrate
 from isojepa.training.recipe import Recipe
+from isojepa.worlds.world import WorldSpec
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class WorldConfig:
-    """Where pairs come from."""
-
-    process: str = "ornstein-uhlenbeck"
-    """Latent process; `isojepa list processes`."""
-    dim: int = 2
-    """Number of latents."""
-    rho: float | tuple[float, ...] = 0.95
-    """Correlation parameter in (0, 1): one for all latents, or one each."""
-    lag: float | None = None
-    """Time between the views of an ornstein-uhlenbeck, langevin or copula pair."""
-    law: str | None = None
-    """Law of langevin, copula or noisy-copies; `isojepa list laws`."""
-    shape: float | None = None
-    """Shape of the law: alpha of generalized-normal, df of student-t, separation of bimodal."""
-    mixing: str = "spiral"
-    """How latents become observations; `isojepa list mixings`."""
-    mixing_layers: int | None = None
-    """Layers of a coupling or lift."""
-    mixing_hidden: int | None = None
-    """Width of the random networks of affine-coupling and lift."""
-    mixing_seed: int | None = None
-    """Draws the random parts of a mixing."""
-    observed_dim: int | None = None
-    """Observed dimension of lift."""
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """What is learned."""
-
-    name: str = "mlp"
-    """Encoder; `isojepa list encoders`."""
-    dim: int | None = None
-    """Embedding dimension of mlp; the number of latents by default."""
-    width: int | None = None
-    """Hidden width of mlp."""
-    layers: int | None = None
-    """Number of layers."""
-
-
-@dataclass(frozen=True)
-class ObjectiveConfig:
-    """What is minimised: weight * regularizer + (1 - weight) * alignment."""
-
-    name: str = "lejepa"
-    """Objective; `isojepa list objectives`."""
-    weight: float | None = None
-    """Lambda, the share of the regularizer, in [0, 1]."""
-    alignment: str | None = None
-    """Alignment of lejepa and whitening: centre or pairwise."""
-    slices: int | None = None
-    """Random directions of lejepa (by default 8 per dimension, 16 to 1024), subspaces of sliced-infonce."""
-    knots: int | None = None
-    """Quadrature points of lejepa's statistic."""
-    t_max: float | None = None
-    """End of lejepa's quadrature."""
-    pooled: bool | None = None
-    """Test all views as one sample instead of one by one."""
-    unbiased: bool | None = None
-    """Remove the O(1/batch) bias of lejepa's statistic."""
-    test: str | None = None
-    """Univariate test that lejepa averages over slices, in place of Epps-Pulley; `isojepa list tests`."""
-    sampler: str | None = None
-    """How lejepa draws its directions: gaussian, sobol or orthogonal."""
-    resample: bool | None = None
-    """Draw new directions at every step (the default) or keep those of the seed."""
-    sigma: float | str | None = None
-    """Kernel width of the InfoNCE family: a number, `matched` to the world, or `learned`."""
-    k: int | None = None
-    """Subspace dimension of sliced-infonce."""
-    covariance_weight: float | None = None
-    """Covariance against variance in vicreg."""
+SECTIONS = {"world": "world", "encoder": "encoder", "objective": "objective"}  # of a config -> kind
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that determines a run."""
+    """Everything that determines a run.
 
-    world: WorldConfig = field(default_factory=WorldConfig)
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    Attributes:
+        world: spec of the source of batches, e.g. `WorldSpec`.
+        encoder: spec of what is learned, e.g. `MLPSpec`.
+        objective: spec of what is minimised, e.g. `LeJEPASpec`.
+        training: how.
+        seed: draws initial weights, data, slices and the held-out set.
+    """
+
+    world: Spec = field(default_factory=WorldSpec)
+    encoder: Spec = field(default_factory=MLPSpec)
+    objective: Spec = field(default_factory=LeJEPASpec)
     training: Recipe = field(default_factory=Recipe)
     seed: int = 0
-    """Draws initial weights, data, slices and the held-out set."""
+
+    def resolved(self) -> "Config":
+        """The same with every setting that follows from others written out.
+
+        Raises:
+            ValueError: settings contradict each other.
+        """
+        world = self.world.resolve(self.world.around(self.seed))
+        config = replace(self, world=world, encoder=self.encoder.resolve(world.around(self.seed)))
+        return replace(config, objective=self.objective.resolve(config.context))
+
+    @property
+    def context(self) -> Context:
+        """What is known of the run before anything is built: dimensions and shapes."""
+        context = self.world.around(self.seed)
+        return replace(context, embedding=self.encoder.embedding(context))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain nested values."""
-        return dataclasses.asdict(self)
+        """Plain values, resolved: what records hold and what ids are made from."""
+        config = self.resolved()
+        sections = {name: section_values(getattr(config, name)) for name in SECTIONS}
+        return {**sections, "training": dataclasses.asdict(config.training), "seed": config.seed}
+
+
+def section_values(spec: Spec) -> dict[str, Any]:
+    """A section as plain values: the component's name and its settings."""
+    return {"name": spec.name, **flatten(spec)}
 
 
 def read_config(path: str | Path) -> Config:
@@ -124,9 +85,9 @@ def read_config(path: str | Path) -> Config:
         data = _read_yaml(path)
     else:
         raise ValueError(f"config must be a .yaml, .yml or .json file, got {path}")
-    if isinstance(data, dict):  # a record's config.json says more than a config
-        data = {key: value for key, value in data.items() if key not in ("format", "isojepa")}
     try:
+        if isinstance(data, dict) and "format" in data:  # a record's own config.json
+            data = migrate({key: value for key, value in data.items() if key not in HEADER}, data["format"])
         return config_from(data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -136,13 +97,76 @@ def config_from(data: Any) -> Config:
     """Build a config from plain nested values; all that is wrong is told at once.
 
     Raises:
-        ValueError: an unknown key or a value of the wrong type.
+        ValueError: an unknown key or component, or a value of the wrong type.
     """
     problems: list[str] = []
-    config = _build(Config, data, "", problems)
+    data = {} if data is None else data
+    if not isinstance(data, Mapping):
+        raise ValueError(f"config must be a mapping, got {data!r}")
+    keys = [item.name for item in dataclasses.fields(Config)]
+    for key in data:
+        if key not in keys:
+            problems.append(unknown(f"config key {key!r}", key, keys))
+    parts: dict[str, Any] = {}
+    for name, kind in SECTIONS.items():
+        if name in data:
+            parts[name] = section_from(kind, data[name], name, problems)
+    if "training" in data:
+        parts["training"] = _recipe(data["training"], problems)
+    if "seed" in data:
+        parts["seed"] = _value(Setting("seed", int, 0, ""), data["seed"], "seed", problems)
     if problems:
         raise ValueError("; ".join(problems))
-    return config
+    return Config(**parts)
+
+
+def section_from(kind: str, data: Any, where: str, problems: list[str]) -> Spec:
+    """Build one section; a name alone stands for the component with its defaults."""
+    data = {"name": data} if isinstance(data, str) else {} if data is None else data
+    if not isinstance(data, Mapping):
+        problems.append(f"{where} must be a mapping, got {data!r}")
+        return find(kind)()
+    try:
+        cls = find(kind, data.get("name"))
+        known = settings(cls, data)
+    except (ValueError, TypeError) as error:
+        problems.append(f"{where}: {error}")
+        return find(kind)()
+    values = {}
+    for key, value in data.items():
+        if key == "name":
+            continue
+        if key in known:
+            values[key] = _value(known[key], value, f"{where}.{key}", problems)
+        else:
+            problems.append(stray(where, key, cls, known, data))
+    try:
+        return assemble(cls, values)
+    except ValueError as error:
+        problems.append(f"{where}: {error}")
+        return cls()
+
+
+def stray(where: str, key: str, cls: Any, known: Mapping[str, Setting], given: Mapping[str, Any]) -> str:
+    """Say that the chosen component has no such setting."""
+    inner = [f"{one.key} {given.get(one.key, one.default)!r}" for one in known.values() if one.choice]
+    chosen = f"{cls.kind} {cls.name!r}" + (f" with {', '.join(inner)}" if inner else "")
+    return f"{chosen} takes no option {key!r}: {unknown(f'config key {where}.{key}', key, ['name', *known])}"
+
+
+def _recipe(data: Any, problems: list[str]) -> Recipe:
+    data = {} if data is None else data
+    if not isinstance(data, Mapping):
+        problems.append(f"training must be a mapping, got {data!r}")
+        return Recipe()
+    known = settings(Recipe, data)
+    values = {}
+    for key, value in data.items():
+        if key in known:
+            values[key] = _value(known[key], value, f"training.{key}", problems)
+        else:
+            problems.append(unknown(f"config key 'training.{key}'", key, known))
+    return Recipe(**values)
 
 
 def _read_yaml(path: Path) -> Any:
@@ -156,30 +180,12 @@ def _read_yaml(path: Path) -> Any:
         raise ValueError(f"{path} is not a YAML file: {error}") from error
 
 
-def _build(cls: type[T], data: Any, where: str, problems: list[str]) -> T:
-    """Build one dataclass, adding to `problems` what does not fit."""
-    data = {} if data is None else data  # a section with nothing in it
-    if not isinstance(data, Mapping):
-        problems.append(f"{where or 'config'} must be a mapping, got {data!r}")
-        return cls()
-    hints = typing.get_type_hints(cls)
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        name = f"{where}.{key}" if where else str(key)
-        if key not in hints:
-            problems.append(unknown(f"config key {name!r}", key, hints))
-        elif dataclasses.is_dataclass(hints[key]):
-            values[key] = _build(typing.cast(type, hints[key]), value, name, problems)
-        else:
-            try:
-                values[key] = _coerce(hints[key], value)
-            except (TypeError, ValueError):
-                problems.append(f"{name} must be {_spell(hints[key])}, got {value!r}")
+def _value(setting: Setting, value: Any, where: str, problems: list[str]) -> Any:
     try:
-        return cls(**values)
-    except ValueError as error:
-        problems.append(f"{where}: {error}" if where else str(error))
-        return cls()
+        return _coerce(setting.type, value)
+    except (TypeError, ValueError):
+        problems.append(f"{where} must be {_spell(setting.type)}, got {value!r}")
+        return setting.default
 
 
 def _coerce(kind: Any, value: Any) -> Any:
@@ -195,7 +201,7 @@ def _coerce(kind: Any, value: Any) -> Any:
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
-            return tuple(_coerce(float, entry) for entry in value)
+            return tuple(_coerce(typing.get_args(option)[0], entry) for entry in value)
     if isinstance(value, str):
         if float in options:
             try:

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there.
+"""Files that are either whole or not there: atomic writes, and JSON.
 
 Everything is written under a temporary name in the same folder and then renamed, so a reader never sees
 half a file and a full disk or a killed process leaves the old one untouched.

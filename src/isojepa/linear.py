@@ -27,7 +27,8 @@ class LinearMap:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Map rows (n, in) to (n, out)."""
-        return (x - self.centre) @ self.matrix + self.offset
+        mapped: np.ndarray = (x - self.centre) @ self.matrix + self.offset
+        return mapped
 
 
 def least_squares(x: np.ndarray, y: np.ndarray) -> LinearMap:
@@ -62,7 +63,8 @@ def _solve_full_rank(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     if info or condition < 1e-10:
         return None
     target = q.T @ torch.from_numpy(np.ascontiguousarray(y))
-    return torch.linalg.solve_triangular(r, target, upper=True).numpy()
+    solution: np.ndarray = torch.linalg.solve_triangular(r, target, upper=True).numpy()
+    return solution
 
 
 def procrustes(x: np.ndarray, y: np.ndarray) -> LinearMap:
@@ -75,7 +77,8 @@ def procrustes(x: np.ndarray, y: np.ndarray) -> LinearMap:
 def nearest_rotation(products: np.ndarray) -> np.ndarray:
     """The orthogonal Q with the largest tr Q^T (x^T y), given x^T y (dim, dim): x Q is then closest to y."""
     u, _, vt = torch.linalg.svd(torch.from_numpy(products))
-    return (u @ vt).numpy()
+    rotation: np.ndarray = (u @ vt).numpy()
+    return rotation
 
 
 class Factor:

@@ -71,7 +71,8 @@ def total(x: Tensor) -> Tensor:
     """Sum a tensor over ranks; differentiable."""
     if world_size() == 1:
         return x
-    return _Total.apply(x, _group.get())
+    summed: Tensor = _Total.apply(x, _group.get())  # type: ignore[no-untyped-call]
+    return summed
 
 
 def mean(x: Tensor, n: int) -> Tensor:
@@ -88,7 +89,8 @@ def gather(x: Tensor) -> Tensor:
     """The whole batch on every rank: (..., samples, k), samples in order of rank; differentiable."""
     if world_size() == 1:
         return x
-    return _Gather.apply(x, _group.get())
+    whole: Tensor = _Gather.apply(x, _group.get())  # type: ignore[no-untyped-call]
+    return whole
 
 
 class _Total(torch.autograd.Function):

@@ -99,11 +99,11 @@ def test_a_dropped_latent_gets_no_bound_when_it_can_be_known(spiral):
 
 def test_a_world_of_ones_own_needs_only_to_be_sampled():
     class Own:
-        dim = 2
+        facts = ij.worlds.Facts(dim=2)
 
         def sample(self, n, generator):
             z = torch.randn(n, 2, generator=generator)
-            return ij.worlds.Pairs(z, z, z, z)
+            return ij.worlds.Batch((z, z), z=(z, z))
 
     certificate = ij.certify(lambda x: x, Own(), samples=1000, checks=False)
     assert certificate.grade == "rotation"

@@ -186,7 +186,7 @@ def test_recorded_paths_are_held_out_whole_and_their_differences_widen_the_inter
     world = recorded.world()
     certificate = ij.certify(lambda x: x, world, samples=8000, checks=False)
     pairs = world.sample(8000, ij.generator(1, "certify"))
-    naive = ij.certify(pairs.x, latents=pairs.z, checks=False)
+    naive = ij.certify(pairs.views[0], latents=pairs.z[0], checks=False)
     ours, theirs = certificate.recovery.r2_h_to_z, naive.recovery.r2_h_to_z
     assert ours.high - ours.low > 2 * (theirs.high - theirs.low)
     drawn = recorded.in_order().draw(500, ij.generator(0, "draw"))

@@ -48,7 +48,7 @@ def test_pairs_obey_mehler_and_the_alignment_loss():
     world = planar(Parabola(), rho=0.8)
     found = measure_spectrum(warp, world, degree=20)
     pairs = world.sample(400_000, ij.generator(0, "test"))
-    a, b = warp(pairs.x).double(), warp(pairs.x_next).double()
+    a, b = warp(pairs.views[0]).double(), warp(pairs.views[1]).double()
     centred = (a - a.mean(0)) * (b - b.mean(0))
     assert found.correlation(0.8) == pytest.approx(float(centred.mean(0).sum() / a.var(0).sum()), abs=0.01)
     assert found.alignment(0.8) == pytest.approx(float(((b - a) ** 2).sum(1).mean()), rel=0.02)

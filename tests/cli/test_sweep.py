@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from isojepa.cli.main import main
-from isojepa.config import WorldConfig
+from isojepa.registry import make
 from isojepa.runs import record_path, train
 from isojepa.studies.catalogue import STUDIES
 from isojepa.training.records import Record
 from tests.sweep.cells import tiny, write_study
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sweep.md"
-BAD = replace(tiny(7), world=WorldConfig(dim=2, mixing="nonsense"))
+BAD = replace(tiny(7), world=make("world", dim=2, mixing="nonsense"))
 
 
 def run(capsys, *arguments):

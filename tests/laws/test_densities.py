@@ -8,7 +8,8 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from isojepa.laws import LAWS, GeneralizedNormal, Mixture, Normal, StudentT, Uniform, bimodal
+from isojepa.laws import GeneralizedNormal, Mixture, Normal, StudentT, Uniform, bimodal
+from isojepa.registry import Context, find
 from isojepa.seeds import generator
 from tests.reference.global_state import untouched
 
@@ -45,7 +46,7 @@ TRUTH = {
     "t-200": (StudentT(200.0), stats.t(200, scale=math.sqrt(198 / 200))),
     "uniform": (Uniform(), stats.uniform(-math.sqrt(3), 2 * math.sqrt(3))),
     "mixture": (Mixture((1, 3), (-5, 3), (2, 2)), NormalMixture()),
-    "named-laplace": (LAWS["laplace"](), stats.laplace(scale=1 / math.sqrt(2))),
+    "named-laplace": (find("law", "laplace")().build(Context()), stats.laplace(scale=1 / math.sqrt(2))),
 }
 
 

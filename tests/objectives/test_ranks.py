@@ -5,12 +5,9 @@ would fail here: a sample count reduced in bfloat16, which is wrong above 256; a
 used; a gradient off by the number of ranks; the number of ranks remembered from construction.
 """
 
-from pathlib import Path
-
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -18,6 +15,7 @@ from isojepa import ranks
 from isojepa.objectives import AnInfoNCE, InfoNCE, LeJEPA, SIGReg, SlicedInfoNCE, VICReg, Whitening
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
+from tests.distributed import joined, run_ranks, share
 
 INPUT, DIM = 8, 6
 BATCHES = {2: (301, 89), 4: (7, 200, 1, 122)}  # more than 256 in all, and unequal
@@ -103,14 +101,19 @@ def loss_and_gradients(case: str, x: torch.Tensor, ddp: bool) -> dict[str, torch
     return {"loss": loss.detach(), **{k: p.grad.clone() for k, p in model.named_parameters()}}
 
 
-def work(rank: int, world: int, folder: str) -> None:
-    """One rank: every case on its own share of the batch; then what needs another layout."""
-    torch.set_num_threads(1)
+def work(rank: int, world: int, folder: str) -> dict[str, dict]:
+    """What one rank finds in the job, and outside of it."""
     alone = BEFORE(torch.ones(4, 3), generator(0)).item()
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    with joined(rank, world, folder):
+        results = work_together(rank, world)
+    results["after"] = {"loss": torch.tensor([alone, BEFORE(torch.ones(4, 3), generator(0)).item()])}
+    return results
+
+
+def work_together(rank: int, world: int) -> dict[str, dict]:
+    """Every case on a rank's own share of the batch; then what needs another layout."""
     batches = BATCHES[world]
-    start = sum(batches[:rank])
-    mine = samples(sum(batches))[start : start + batches[rank]]
+    mine = samples(sum(batches))[share(batches, rank)]
     results = {case: loss_and_gradients(case, mine, ddp=True) for case in CASES}
 
     leaf = mine.clone().requires_grad_()
@@ -145,18 +148,13 @@ def work(rank: int, world: int, folder: str) -> None:
         refused = str(error)
     results["refused"] = {"error": refused}
     results["pvalue"] = {"p": SIGReg(slices=8).pvalue(mine, draws=99)}
-
-    dist.destroy_process_group()
-    results["after"] = {"loss": torch.tensor([alone, BEFORE(torch.ones(4, 3), generator(0)).item()])}
-    torch.save(results, Path(folder) / f"{rank}.pt")
+    return results
 
 
 @pytest.fixture(scope="module", params=[2, 4], ids=lambda world: f"{world} ranks")
 def job(request, tmp_path_factory):
     """Results of every rank, with the world size."""
-    folder = tmp_path_factory.mktemp("ranks")
-    mp.spawn(work, (request.param, str(folder)), nprocs=request.param)
-    return request.param, [torch.load(folder / f"{rank}.pt") for rank in range(request.param)]
+    return request.param, run_ranks(work, request.param, tmp_path_factory.mktemp("ranks"))
 
 
 def close(ours: torch.Tensor, truth: torch.Tensor, tolerance: float) -> bool:

@@ -6,7 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, compare
 from isojepa.studies.results import COLORS, plain_axes
@@ -25,9 +28,9 @@ def cells(scale: str) -> list[Cell]:
 
 def cell(dim: int, seed: int) -> Cell:
     config = Config(
-        world=WorldConfig(dim=dim, mixing="additive-coupling"),
-        encoder=EncoderConfig(name="coupling"),
-        objective=ObjectiveConfig(weight=1e-3 / 3),
+        world=make("world", dim=dim, mixing="additive-coupling"),
+        encoder=CouplingSpec(),
+        objective=LeJEPASpec(weight=1e-3 / 3),
         training=Recipe(steps=10, batch_start=None),
         seed=seed,
     )

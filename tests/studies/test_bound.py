@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from isojepa.config import Config, EncoderConfig, WorldConfig
-from isojepa.runs import build_world, record_path
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.registry import Context, Spec, make
+from isojepa.runs import record_path
 from isojepa.studies import catalogue
 from isojepa.studies.bound import SOURCES, STUDY
 from isojepa.studies.bound_page import cell_of
@@ -17,22 +19,22 @@ from isojepa.studies.study import Cell, Study
 from tests.studies.made_up_rows import lost_row, made_up_row
 
 WORLDS = [
-    WorldConfig(rho=0.9),
-    WorldConfig(rho=0.9, lag=2.0),
-    WorldConfig(rho=(0.9, 0.9)),
-    WorldConfig(process="noisy-copies", rho=0.9),
-    WorldConfig(process="noisy-copies", rho=0.9, law="normal"),
-    WorldConfig(process="noisy-copies", rho=0.9, law="generalized-normal", shape=2.0),
-    WorldConfig(process="noisy-copies", rho=0.9, law="generalized-normal", shape=1.0),
-    WorldConfig(process="noisy-copies", rho=0.9, law="uniform"),
-    WorldConfig(process="langevin", rho=0.5, law="generalized-normal", shape=2.0),
-    WorldConfig(process="langevin", rho=0.5, law="uniform"),
+    make("world", rho=0.9),
+    make("world", rho=0.9, lag=2.0),
+    make("world", rho=(0.9, 0.9)),
+    make("world", process="noisy-copies", rho=0.9),
+    make("world", process="noisy-copies", rho=0.9, law="normal"),
+    make("world", process="noisy-copies", rho=0.9, law="generalized-normal", shape=2.0),
+    make("world", process="noisy-copies", rho=0.9, law="generalized-normal", shape=1.0),
+    make("world", process="noisy-copies", rho=0.9, law="uniform"),
+    make("world", process="langevin", rho=0.5, law="generalized-normal", shape=2.0),
+    make("world", process="langevin", rho=0.5, law="uniform"),
 ]
 
 
 @pytest.mark.parametrize("config", WORLDS, ids=[str(index) for index in range(len(WORLDS))])
-def test_gaussian_worlds_and_their_correlation_are_those_of_the_processes(config: WorldConfig) -> None:
-    world = build_world(config)
+def test_gaussian_worlds_and_their_correlation_are_those_of_the_processes(config: Spec) -> None:
+    world = config.build(Context())
     assert gaussian(config) == world.gaussian
     if world.gaussian:
         wanted = world.correlation
@@ -43,9 +45,9 @@ def test_gaussian_worlds_and_their_correlation_are_those_of_the_processes(config
 
 def test_the_theorem_speaks_of_one_rate_and_equal_dimensions() -> None:
     assert speaks_of(Config())
-    assert not speaks_of(Config(world=WorldConfig(rho=(0.9, 0.8))))
-    assert not speaks_of(Config(encoder=EncoderConfig(dim=3)))
-    assert speaks_of(Config(encoder=EncoderConfig(dim=2)))
+    assert not speaks_of(Config(world=make("world", rho=(0.9, 0.8))))
+    assert not speaks_of(Config(encoder=MLPSpec(dim=3)))
+    assert speaks_of(Config(encoder=MLPSpec(dim=2)))
 
 
 def small(monkeypatch: pytest.MonkeyPatch, cells: dict[str, list[Cell]]) -> None:
@@ -59,7 +61,7 @@ def small(monkeypatch: pytest.MonkeyPatch, cells: dict[str, list[Cell]]) -> None
 
 def test_every_run_counts_once_and_none_of_other_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = GRID.plan("quick")[0]
-    other = Cell(Config(world=WorldConfig(process="noisy-copies", law="uniform")), {"seed": 0})
+    other = Cell(Config(world=make("world", process="noisy-copies", law="uniform")), {"seed": 0})
     small(monkeypatch, {"mixings": [shared, other], "grid": GRID.plan("quick")})
     cells = STUDY.plan("standard")
     assert len(cells) == len(GRID.plan("quick"))

@@ -123,7 +123,7 @@ def test_small_weights_prefer_a_collapse_and_large_ones_recovery() -> None:
 
 def test_correlation_of_the_spiral_is_that_of_its_observations() -> None:
     pairs = World(OrnsteinUhlenbeck(2, 0.9), Spiral()).sample(200_000, generator(3, "test"))
-    measured = (pairs.x * pairs.x_next).mean().item()
+    measured = (pairs.views[0] * pairs.views[1]).mean().item()
     assert spiral_correlation(0.9) == pytest.approx(measured, abs=0.006)
 
 

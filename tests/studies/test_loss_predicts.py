@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from isojepa.objectives.lejepa import WhiteningSpec
 from isojepa.studies import catalogue, loss_predicts
 from isojepa.studies.grid import STUDY as GRID
 from isojepa.studies.loss_predicts import STUDY
@@ -163,11 +164,11 @@ def test_total_loss_is_that_of_the_objective() -> None:
 
 
 def test_default_weight_of_whitening_is_that_of_the_objective() -> None:
-    from isojepa.config import Config, ObjectiveConfig
+    from isojepa.config import Config
     from isojepa.runs import build_all
     from isojepa.studies.loss_predicts_page import _WHITENING
 
-    *_, objective = build_all(Config(objective=ObjectiveConfig(name="whitening")))
+    *_, objective = build_all(Config(objective=WhiteningSpec()))
     assert objective.weight == _WHITENING
 
 

@@ -116,7 +116,7 @@ def test_the_fresh_loss_is_the_objective_on_fresh_pairs() -> None:
     row = made_up_row(cell, **score(encoder, world))
     pairs = world.sample(100_000, generator(9, "fresh"))
     with torch.no_grad():
-        views = torch.stack((encoder(pairs.x), encoder(pairs.x_next)))
+        views = torch.stack((encoder(pairs.views[0]), encoder(pairs.views[1])))
     weight = cell.config.objective.weight
     expected = LeJEPA(weight, regularizer=Whitening())(views.double()).total.item()
     assert fresh_loss(row) == pytest.approx(expected, rel=0.05)

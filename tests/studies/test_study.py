@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isojepa.config import Config, ObjectiveConfig, WorldConfig, config_from
+from isojepa.config import Config, config_from
 from isojepa.files import plain
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES, find_study
 from isojepa.studies.settings import PUBLISHED_RECIPE
@@ -20,7 +22,7 @@ from tests.studies.small import STUDY, cell, leave_records, scores_of
 CONFIGS = {
     "defaults": Config(),
     "published": Config(training=PUBLISHED_RECIPE),  # whose batch does not grow: a None that is no default
-    "one rho each": Config(world=WorldConfig(dim=2, rho=(0.9, 0.5))),
+    "one rho each": Config(world=make("world", dim=2, rho=(0.9, 0.5))),
     "training set": Config(training=Recipe(pairs=64)),
 }
 
@@ -156,8 +158,8 @@ def test_a_record_of_another_config_than_its_name_says_is_no_row(tmp_path):
     "config",
     [
         Config(training=Recipe(clip=1)),
-        Config(world=WorldConfig(rho=[1, 0.5], lag=1)),
-        Config(objective=ObjectiveConfig(weight=np.float32(0.5)), seed=np.int64(3)),
+        Config(world=make("world", rho=[1, 0.5], lag=1)),
+        Config(objective=LeJEPASpec(weight=np.float32(0.5)), seed=np.int64(3)),
     ],
     ids=["int for float", "list of ints", "numpy"],
 )

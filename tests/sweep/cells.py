@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from isojepa.config import Config, EncoderConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.findings import Findings
 from isojepa.studies.study import Cell, Study
@@ -33,8 +35,8 @@ RESULTS = ("metrics.jsonl", "encoder.safetensors", "scores.json")
 def tiny(seed: int = 0, steps: int = 30, **recipe: Any) -> Config:
     """A run of a fraction of a second; a checkpoint at every step."""
     return Config(
-        world=WorldConfig(dim=2, mixing="additive-coupling"),
-        encoder=EncoderConfig(name="coupling"),
+        world=make("world", dim=2, mixing="additive-coupling"),
+        encoder=CouplingSpec(),
         training=replace(TINY, steps=steps, **recipe),
         seed=seed,
     )

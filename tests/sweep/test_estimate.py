@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 import isojepa.sweep.measure as measure_module
-from isojepa.config import ObjectiveConfig, WorldConfig
 from isojepa.files import write_json
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import make
 from isojepa.sweep.estimate import count_cost, estimate, makespan
 from isojepa.sweep.local import Pool
 from isojepa.sweep.measure import Cost, cost_key, measure
@@ -84,8 +85,8 @@ def test_only_what_costs_decides_the_group():
     assert cost_key(same) == cost_key(base)
     for other in (
         tiny(batch=128),
-        replace(base, world=WorldConfig(dim=4, mixing="additive-coupling")),
-        replace(base, objective=ObjectiveConfig(slices=99)),
+        replace(base, world=make("world", dim=4, mixing="additive-coupling")),
+        replace(base, objective=LeJEPASpec(slices=99)),
     ):
         assert cost_key(other) != cost_key(base)
 
@@ -94,14 +95,14 @@ def test_only_what_costs_decides_the_group():
 def test_counted_prices_grow_with_batch_and_dimension(objective):
     def price(dim, batch):
         config = tiny(batch=batch)
-        world = WorldConfig(dim=dim, mixing="additive-coupling")
-        return count_cost(replace(config, world=world, objective=ObjectiveConfig(name=objective))).step
+        world = make("world", dim=dim, mixing="additive-coupling")
+        return count_cost(replace(config, world=world, objective=LeJEPASpec(name=objective))).step
 
     assert price(2, 64) < price(2, 4096) < price(128, 4096)
 
 
 def test_a_config_that_cannot_be_built_has_a_price_and_fails_later(tmp_path):
-    bad = replace(tiny(), world=WorldConfig(dim=2, mixing="nonsense"))
+    bad = replace(tiny(), world=make("world", dim=2, mixing="nonsense"))
     prices = estimate(tasks_in(tmp_path, {"bad": bad}), tmp_path, None)
     assert prices.counted == 1
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isojepa.config import WorldConfig
+from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.sweep.environment import environment
 from isojepa.sweep.estimate import estimate
@@ -26,7 +26,7 @@ from isojepa.training.records import Record
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
 
 LONG = {str(seed): tiny(seed, steps=200, checkpoint_seconds=0.05) for seed in range(2)}
-BAD = replace(tiny(7), world=WorldConfig(dim=2, mixing="nonsense"))
+BAD = replace(tiny(7), world=make("world", dim=2, mixing="nonsense"))
 
 
 class Watched(Lines):

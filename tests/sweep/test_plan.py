@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isojepa.config import Config, WorldConfig, config_from
+from isojepa.config import Config, config_from
+from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES
 from isojepa.studies.findings import Findings
@@ -133,7 +134,11 @@ def test_two_studies_of_one_name_are_told(tmp_path):
 
 def test_a_config_survives_the_way_to_a_worker():
     """Workers get configs as JSON: the record's name must not change on the way."""
-    for world in (WorldConfig(), WorldConfig(rho=(0.9, 0.5)), WorldConfig(process="langevin", law="laplace")):
+    for world in (
+        make("world"),
+        make("world", rho=(0.9, 0.5)),
+        make("world", process="langevin", law="laplace"),
+    ):
         config = Config(world=world)
         back = config_from(json.loads(json.dumps(config.to_dict())))
         assert record_path(back) == record_path(config)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from isojepa.certificates.embeddings import NotFinite
-from isojepa.config import EncoderConfig
-from isojepa.runs import build_world, record_path, train
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.registry import Context
+from isojepa.runs import record_path, train
 from isojepa.studies.scores import score
 from isojepa.sweep import work as work_module
 from isojepa.sweep.record_state import Pace, is_held, pace, state_of
@@ -42,7 +43,7 @@ def test_a_run_is_trained_and_scored_as_by_hand(whole, tmp_path):
     run = train(tiny(), tmp_path, progress=False)
     record = Record(record_path(tiny(), whole))
     assert record.metrics == run.metrics
-    again = score(run.encoder, build_world(tiny().world))
+    again = score(run.encoder, tiny().world.build(Context()))
     assert record.scores["r2"] == again["r2"]
     assert state_of(record.path) == "done"
 
@@ -65,7 +66,7 @@ def test_what_is_trained_is_only_scored(tmp_path, cheap_scores):
 
 
 def test_a_run_that_diverges_is_a_result_without_a_warning(tmp_path):
-    config = replace(tiny(learning_rate=1e30), encoder=EncoderConfig(name="mlp", width=8))
+    config = replace(tiny(learning_rate=1e30), encoder=MLPSpec(width=8))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=RuntimeWarning)  # of overflows

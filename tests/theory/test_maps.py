@@ -49,9 +49,9 @@ def test_the_numbers_of_the_spiral_are_those_of_the_librarys_spiral(rho):
     exact = measure_spiral(math.pi, rho)
     world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim=2, rho=rho), ij.worlds.Spiral())
     pairs = world.sample(200_000, ij.generator(0, "theory"))
-    losses = ((pairs.x_next - pairs.x) ** 2).sum(-1).double()
+    losses = ((pairs.views[1] - pairs.views[0]) ** 2).sum(-1).double()
     assert abs(float(losses.mean()) - exact.loss) < 5 * float(losses.std()) / math.sqrt(len(losses))
-    linear = (pairs.x.T @ pairs.z).double().numpy() / len(losses)
+    linear = (pairs.views[0].T @ pairs.z[0]).double().numpy() / len(losses)
     np.testing.assert_allclose(linear, exact.linear, atol=0.02)
 
 

@@ -55,7 +55,9 @@ def test_a_record_of_a_newer_version_is_refused(spiral, tmp_path):
     path = tmp_path / "run/config.json"
     header = json.loads(path.read_text())
     path.write_text(json.dumps({**header, "format": FORMAT + 1, "isojepa": "9.0"}))
-    with pytest.raises(ValueError, match=r"has format 2, written by isojepa 9.0; .* upgrade isojepa"):
+    with pytest.raises(
+        ValueError, match=rf"has format {FORMAT + 1}, written by isojepa 9.0; .* upgrade isojepa"
+    ):
         Record.open(tmp_path / "run")
 
 

@@ -99,7 +99,7 @@ def test_the_set_belongs_to_the_seed(spiral):
 
 def test_the_held_out_pairs_are_not_of_the_training_set(spiral):
     trained = {pair[:2] for batch in pairs_of(heard(spiral, pairs=64)) for pair in batch}
-    held_out = spiral.sample(64, ij.generator(0, "eval")).x
+    held_out = spiral.sample(64, ij.generator(0, "eval")).views[0]
     assert len(trained) == 64
     assert not trained & {tuple(row) for row in held_out.tolist()}
 
@@ -191,23 +191,17 @@ def test_a_small_set_is_learned_by_heart_and_a_large_one_is_not():
         )
         fresh = world.sample(4000, ij.generator(5, "fresh"))
         with torch.no_grad():
-            views = torch.stack((encoder(fresh.x), encoder(fresh.x_next)))
+            views = torch.stack((encoder(fresh.views[0]), encoder(fresh.views[1])))
         gaps.append(ij.objectives.LeJEPA(0.0)(views).total.item() / run.metrics[-1]["alignment"])
     assert gaps[0] > 3
     assert gaps[1] < 1.5
 
 
-def test_a_config_with_a_set_has_an_id_of_its_own_and_one_without_keeps_its_old():
+def test_a_config_with_a_set_has_an_id_of_its_own():
     plain = Config().to_dict()
-    before = {**plain, "training": {key: v for key, v in plain["training"].items() if key != "pairs"}}
     sized = Config(training=Recipe(pairs=100)).to_dict()
-    assert record_id(plain) == record_id(before)
     assert record_id(sized) != record_id(plain)
     assert record_id(Config(training=Recipe(pairs=101)).to_dict()) != record_id(sized)
-
-
-def test_the_id_of_the_default_config_is_that_of_records_made_before_there_were_sets():
-    assert record_id(Config().to_dict()) == "3abdc6159d94"
 
 
 def test_a_record_without_a_set_is_not_taken_for_one_with(spiral, tmp_path):

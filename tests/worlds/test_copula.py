@@ -10,9 +10,8 @@ from scipy import stats
 
 import isojepa as ij
 from isojepa.certificates import certifying, predict_process
-from isojepa.config import WorldConfig
 from isojepa.laws import Empirical, GeneralizedNormal, Mixture, Uniform, bimodal
-from isojepa.runs import build_world
+from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.worlds import Copula, OrnsteinUhlenbeck, Sinusoid, World
 from tests.reference.global_state import untouched
@@ -197,11 +196,11 @@ def test_certify_predicts_what_the_best_embedding_gives():
 
 
 def test_a_config_builds_it():
-    config = WorldConfig(process="copula", law="generalized-normal", shape=4.0, rho=0.9, lag=2.0, dim=2)
-    made = build_world(config).process
+    config = make("world", process="copula", law="generalized-normal", shape=4.0, rho=0.9, lag=2.0, dim=2)
+    made = config.build(Context()).process
     assert made == Copula(2, GeneralizedNormal(4.0), 0.9, 2.0)
     assert repr(made) == "Copula(dim=2, law=GeneralizedNormal(alpha=4.0), rho=0.9, lag=2.0)"
-    assert build_world(WorldConfig(process="copula")).gaussian
+    assert make("world", process="copula").build(Context()).gaussian
 
 
 @pytest.mark.parametrize(

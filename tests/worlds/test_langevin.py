@@ -8,9 +8,8 @@ import pytest
 import torch
 from scipy import stats
 
-from isojepa.config import WorldConfig
 from isojepa.laws import Empirical, GeneralizedNormal, Mixture, StudentT, Uniform, bimodal, eigensystem
-from isojepa.runs import build_world
+from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.worlds import Langevin, OrnsteinUhlenbeck, Spiral, World
 from tests.reference.global_state import untouched
@@ -162,13 +161,13 @@ def test_drawing_depends_on_the_generator_alone_and_keeps_the_dtype():
 
 
 def test_a_config_builds_it():
-    config = WorldConfig(process="langevin", law="generalized-normal", shape=4.0, rho=0.9, lag=2.0, dim=2)
-    made = build_world(config).process
+    config = make("world", process="langevin", law="generalized-normal", shape=4.0, rho=0.9, lag=2.0, dim=2)
+    made = config.build(Context()).process
     assert made == Langevin(2, GeneralizedNormal(4.0), 0.9, 2.0)
-    assert isinstance(build_world(WorldConfig(process="langevin", law="bimodal", shape=3.0)), World)
+    assert isinstance(make("world", process="langevin", law="bimodal", shape=3.0).build(Context()), World)
     assert repr(made) == "Langevin(dim=2, law=GeneralizedNormal(alpha=4.0), rho=0.9, lag=2.0)"
     pairs = World(made, Spiral()).sample(16, generator(0, "config"))
-    assert pairs.x.shape == (16, 2)
+    assert pairs.views[0].shape == (16, 2)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 import isojepa as ij
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.recorded import Playback, Recorded, RecordedWorld, Standardiser
+from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from tests.reference.global_state import untouched
 
 RNG = np.random.default_rng(0)
@@ -98,11 +98,11 @@ def test_observations_stay_beside_their_states(tmp_path):
     seen[1] = np.load(tmp_path / "seen.npy", mmap_mode="r")
     world = Recorded(states, seen, stride=2, swap=0.3, standardise=False).world()
     assert isinstance(world, RecordedWorld)
-    assert (world.dim, world.observed_dim, world.gaussian) == (2, 4, False)
+    assert (world.facts.dim, world.facts.shapes, world.facts.gaussian) == (2, ((4,), (4,)), False)
     pairs = world.sample(500, generator(0, "data"))
-    for z, x in ((pairs.z, pairs.x), (pairs.z_next, pairs.x_next)):
+    for z, x in ((pairs.z[0], pairs.views[0]), (pairs.z[1], pairs.views[1])):
         torch.testing.assert_close(x, torch.cat((10 * z, z**2), 1))
-    assert torch.equal((pairs.z - pairs.z_next)[:, 1].abs(), torch.full((500,), 2.0))
+    assert torch.equal((pairs.z[0] - pairs.z[1])[:, 1].abs(), torch.full((500,), 2.0))
 
 
 def test_images_are_transformed_as_they_are_drawn():
@@ -110,8 +110,8 @@ def test_images_are_transformed_as_they_are_drawn():
     images = RNG.integers(0, 256, size=(9, 4, 3, 5, 5), dtype=np.uint8)
     recorded = Recorded(states, images, transform=lambda x: x.float() / 255)
     pairs = recorded.world().sample(8, generator(0, "data"))
-    assert pairs.x.shape == (8, 3, 5, 5)
-    assert pairs.x.max() <= 1
+    assert pairs.views[0].shape == (8, 3, 5, 5)
+    assert pairs.views[0].max() <= 1
 
 
 def test_an_encoder_is_trained_and_certified_on_recorded_observations():
@@ -131,9 +131,9 @@ def test_states_through_a_mixing_are_a_world_too():
     recorded = Recorded(RNG.normal(size=(20, 3, 2)))
     world = recorded.world(ij.worlds.Parabola())
     pairs = world.sample(10, generator(0, "data"))
-    torch.testing.assert_close(pairs.x, ij.worlds.Parabola()(pairs.z))
-    with pytest.raises(ValueError, match="only at recorded states"):
-        Playback()(pairs.z)
+    torch.testing.assert_close(pairs.views[0], ij.worlds.Parabola()(pairs.z[0]))
+    assert world.facts.observable
+    assert not Recorded(RNG.normal(size=(20, 3, 2)), RNG.normal(size=(20, 3, 2))).world().facts.observable
 
 
 def test_sampling_is_deterministic_and_leaves_global_state_alone():

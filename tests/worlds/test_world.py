@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds import AdditiveCoupling, Lift, NoisyCopies, OrnsteinUhlenbeck, Pairs, Spiral, World
+from isojepa.worlds import AdditiveCoupling, Batch, Lift, NoisyCopies, OrnsteinUhlenbeck, Spiral, World
 from tests.reference.global_state import untouched
 
 
@@ -12,32 +12,32 @@ def test_observations_are_the_mixing_of_the_processs_own_pairs():
     process, mixing = OrnsteinUhlenbeck(4, rho=0.9), AdditiveCoupling(4, seed=3)
     pairs = World(process, mixing).sample(100, generator(0, "data"))
     z, z_next = process.sample(100, generator(0, "data"))
-    assert torch.equal(pairs.z, z)
-    assert torch.equal(pairs.z_next, z_next)
-    assert torch.equal(pairs.x, mixing(z))
-    assert torch.equal(pairs.x_next, mixing(z_next))
+    assert torch.equal(pairs.z[0], z)
+    assert torch.equal(pairs.z[1], z_next)
+    assert torch.equal(pairs.views[0], mixing(z))
+    assert torch.equal(pairs.views[1], mixing(z_next))
     assert len(pairs) == 100
 
 
 def test_a_world_without_a_mixing_shows_its_latents():
     pairs = World(OrnsteinUhlenbeck(3)).sample(10, generator(0, "data"))
-    assert torch.equal(pairs.x, pairs.z)
-    assert torch.equal(pairs.x_next, pairs.z_next)
+    assert torch.equal(pairs.views[0], pairs.z[0])
+    assert torch.equal(pairs.views[1], pairs.z[1])
 
 
 def test_any_callable_is_a_mixing():
     process = OrnsteinUhlenbeck(2)
     cubed = World(process, lambda z: z**3).sample(10, generator(0, "data"))
-    assert torch.equal(cubed.x_next, cubed.z_next**3)
+    assert torch.equal(cubed.views[1], cubed.z[1] ** 3)
 
     def images(z):
         return torch.einsum("bi,bj->bij", z, torch.cat((z, z), 1))
 
     world = World(process, images)
     pairs = world.sample(10, generator(0, "data"))
-    assert pairs.x.shape == (10, 2, 4)
+    assert pairs.views[0].shape == (10, 2, 4)
     assert world.observed_dim == 4
-    torch.testing.assert_close(pairs.x[3, 1, 2], pairs.z[3, 1] * pairs.z[3, 0])
+    torch.testing.assert_close(pairs.views[0][3, 1, 2], pairs.z[0][3, 1] * pairs.z[0][3, 0])
 
 
 @pytest.mark.parametrize("process", [OrnsteinUhlenbeck(2), NoisyCopies(2)], ids=["ou", "copies"])
@@ -47,9 +47,10 @@ def test_pairs_depend_on_the_generator_alone(process):
         first = world.sample(20, generator(1, "data"))
     torch.manual_seed(5)
     again, other = world.sample(20, generator(1, "data")), world.sample(20, generator(2, "data"))
-    for name in ("z", "z_next", "x", "x_next"):
-        assert torch.equal(getattr(first, name), getattr(again, name))
-        assert (getattr(first, name) != getattr(other, name)).all()
+    for part in ("z", "views"):
+        for one, same, different in zip(*(getattr(b, part) for b in (first, again, other)), strict=True):
+            assert torch.equal(one, same)
+            assert (one != different).all()
 
 
 def test_a_world_states_its_dimensions_and_correlation():
@@ -81,8 +82,10 @@ def test_a_mixing_of_another_dimension_is_refused():
         World(OrnsteinUhlenbeck(3), Spiral())
 
 
-def test_pairs_of_unequal_length_are_refused():
+def test_parts_of_a_batch_of_unequal_length_are_refused():
     z = torch.zeros(4, 2)
-    message = r"pairs must have equal lengths, got \{'z': 4, 'z_next': 4, 'x': 3, 'x_next': 4\}"
+    message = (
+        r"parts of a batch must have equal lengths, got \{'views\[0\]': 3, 'views\[1\]': 4, 'z\[0\]': 4\}"
+    )
     with pytest.raises(ValueError, match=message):
-        Pairs(z, z, z[:3], z)
+        Batch((z[:3], z), z=(z,))

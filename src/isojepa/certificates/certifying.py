@@ -24,7 +24,8 @@ from isojepa.encoders.modes import embed
 from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.seeds import generator
-from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Recorded, RecordedWorld, World
+from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
+from isojepa.worlds.source import check_source, moving, observable, ordered
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
@@ -44,12 +45,12 @@ class _Case:
     missing: NoBound | None  # why there can be no bound
     trajectories: np.ndarray | None = None
     encoder: Callable[[Tensor], Tensor] | None = None
-    world: World | None = None
+    world: Source | None = None
 
 
 def certify(
     source: nn.Module | Callable[[Tensor], Tensor] | Tensor | np.ndarray,
-    world: World | None = None,
+    world: Source | None = None,
     *,
     next: Tensor | np.ndarray | None = None,
     latents: Tensor | np.ndarray | None = None,
@@ -103,11 +104,9 @@ def certify(
     if world is not None:
         if any(given is not None for given in (next, latents, latents_next, rho)) or trajectory:
             raise ValueError("an encoder with a world brings its own next, latents and rho")
-        if not hasattr(world, "sample"):
-            raise ValueError(f"world must be a World, got {type(world).__name__}")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        case = _in_world(source, world, samples, seed, drop, checks)
+        case = _in_world(source, check_source(world), samples, seed, drop, checks)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
@@ -124,41 +123,34 @@ def default_samples(dim: int) -> int:
 
 def _in_world(
     encoder: Callable[[Tensor], Tensor],
-    world: World,
+    world: Source,
     samples: int | None,
     seed: int,
     drop: bool,
     checks: bool,
 ) -> _Case:
-    count = default_samples(world.dim) if samples is None else samples
-    pairs = _in_order(world).sample(count, generator(seed, "certify"))
-    embeddings = Embeddings(
-        embed(encoder, pairs.x), embed(encoder, pairs.x_next), pairs.z, pairs.z_next, drop
-    )
+    facts = world.facts
+    count = default_samples(facts.dim or 1) if samples is None else samples
+    batch = (world.in_order() if ordered(world) else world).sample(count, generator(seed, "certify"))
+    if len(batch.views) < 2:
+        raise ValueError(f"a certificate needs two views of each state, got {len(batch.views)}")
+    z, z_next = (None, None) if batch.z is None else batch.z[:2]
+    h, h_next = (embed(encoder, view) for view in batch.views[:2])
+    embeddings = Embeddings(h, h_next, z, z_next, drop)
     rho, missing = _usable_rho(world)
     trajectories = None
-    draw = getattr(getattr(world, "process", None), "trajectory", None)
-    if checks and rho is not None and draw is not None and hasattr(world, "mixing"):
-        steps, count = _lengths(world.correlation, world.dim)
-        path = draw(count, steps, generator(seed, "trajectories"))
-        flat = embed(encoder, world.mixing(path.flatten(0, 1)))
+    if checks and rho is not None and facts.dim is not None and moving(world):
+        steps, count = _lengths(rho, facts.dim)
+        path = world.trajectory(count, steps, generator(seed, "trajectories")).x
+        flat = embed(encoder, path.flatten(0, 1))
         trajectories = flat.unflatten(0, path.shape[:2]).double().numpy()
     return _Case(embeddings, rho, missing, trajectories, encoder, world)
 
 
-def _in_order(world: World) -> World:
-    """A world of recorded paths gives its pairs path after path: a block of rows is a piece of time."""
-    process = getattr(world, "process", None)
-    if not isinstance(process, Recorded):
-        return world
-    return process.in_order().world(None if isinstance(world, RecordedWorld) else world.mixing)
-
-
-def _lengths(correlation: float | tuple[float, ...], dim: int) -> tuple[int, int]:
+def _lengths(rho: float, dim: int) -> tuple[int, int]:
     """Steps and number of trajectories: long enough to see the decay, as many as memory allows."""
-    slowest = max(correlation) if isinstance(correlation, tuple) else correlation
-    slowest = min(max(slowest, 1e-300), 1 - 1e-15)  # what rounding made 0 or 1
-    steps = int(np.clip(_DECAYS / -math.log(slowest), 16, 256))
+    rho = min(max(rho, 1e-300), 1 - 1e-15)  # what rounding made 0 or 1
+    steps = int(np.clip(_DECAYS / -math.log(rho), 16, 256))
     return steps, max(100, min(_DRAWN[0], _DRAWN[1] // dim) // steps)
 
 
@@ -206,7 +198,7 @@ def _shape(source: Any) -> tuple[int, ...]:
     if source is None:
         raise ValueError("embeddings must be an array (samples, dim), got None")
     try:
-        return tuple(source.shape if hasattr(source, "shape") else np.shape(source))
+        return tuple(np.shape(source))
     except ValueError as error:
         raise ValueError(
             "embeddings must be one array, (samples, dim) or (steps, paths, dim), got a list of unequal "
@@ -226,11 +218,11 @@ def _pairs(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return by_path[:, :-1].reshape(-1, h.shape[2]), by_path[:, 1:].reshape(-1, h.shape[2])
 
 
-def _usable_rho(world: World) -> tuple[float | None, NoBound | None]:
-    correlation = getattr(world, "correlation", None)
+def _usable_rho(world: Source) -> tuple[float | None, NoBound | None]:
+    correlation = world.facts.correlation
     if correlation is None:
         return None, NoBound("world", "this world does not say how its pairs correlate")
-    if not getattr(world, "gaussian", False):
+    if not world.facts.gaussian:
         return None, NoBound("world", "Theorem 3 asks for Gaussian latents and this world's are not")
     if isinstance(correlation, tuple) and len(set(correlation)) > 1:
         return None, NoBound(
@@ -300,7 +292,7 @@ def _spectra(
             missing = str(error)
     try:
         if case.encoder is not None and case.world is not None:
-            if not getattr(case.world, "gaussian", False) or not hasattr(case.world, "mixing"):
+            if not case.world.facts.gaussian or not observable(case.world):
                 raise ValueError("degrees belong to Gaussian latents, which this world does not promise")
             spectrum = measure_spectrum(case.encoder, case.world, seed=seed, confidence=confidence)
         elif case.embeddings.latent_dim is not None:
@@ -314,7 +306,7 @@ def _spectra(
 
 def _prediction(case: _Case) -> Prediction | None:
     """What theory says of a world that Theorem 1 does not speak of."""
-    process = getattr(case.world, "process", None)
+    process = case.world.process if isinstance(case.world, World) else None
     if case.rho is not None or not isinstance(process, Langevin | Copula | OrnsteinUhlenbeck):
         return None
     if process.dim > _ORDERED:

@@ -120,4 +120,5 @@ def _redrawn(counts: np.ndarray, source: torch.Generator) -> np.ndarray:
     picked = torch.randint(len(counts), (DRAWS, len(counts)), generator=source).numpy()
     times = np.stack([np.bincount(row, minlength=len(counts)) for row in picked])
     totals = times @ counts
-    return totals[:, :-1] / totals[:, -1:]
+    curves: np.ndarray = totals[:, :-1] / totals[:, -1:]
+    return curves

@@ -292,7 +292,8 @@ def _components(x: Tensor, seed: int) -> Tensor:
         u, _, v = torch.linalg.svd(w, full_matrices=False)
         w = u @ v
     back = w @ whitening.float().T
-    return back / back.norm(dim=1, keepdim=True)
+    unit: Tensor = back / back.norm(dim=1, keepdim=True)
+    return unit
 
 
 def _ascend(test: EppsPulley, x: Tensor, start: Tensor) -> Tensor:
@@ -303,7 +304,8 @@ def _ascend(test: EppsPulley, x: Tensor, start: Tensor) -> Tensor:
         optimizer.zero_grad()
         (-test.statistic(x @ (directions / directions.norm(dim=1, keepdim=True)).T).sum()).backward()
         optimizer.step()
-    return (directions / directions.norm(dim=1, keepdim=True)).detach()
+    unit: Tensor = (directions / directions.norm(dim=1, keepdim=True)).detach()
+    return unit
 
 
 def _tests(slices: int, sampler: str, seed: int, standardize: bool) -> Iterator[tuple[str, str, Statistic]]:

@@ -283,7 +283,8 @@ def _energies(totals: _Sums, guess: np.ndarray, indices: np.ndarray, degree: int
     n, first, second, left = totals
     pairs = (first**2 - second) / (n * (n - 1))  # mean of q_i q_j over i != j
     energy = _by_degree(guess**2 + 2 * guess * first / n + pairs, indices, degree)
-    return np.c_[energy, left / n - pairs.sum(0)]
+    energies: np.ndarray = np.c_[energy, left / n - pairs.sum(0)]
+    return energies
 
 
 def _by_degree(squares: np.ndarray, indices: np.ndarray, degree: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Estimates with confidence intervals.
+"""Estimates with confidence intervals, by standard errors or by leaving out blocks of samples.
 
     around         an estimate with its standard error
     from_samples   a mean of independent values: estimate +- z * standard error

@@ -76,15 +76,16 @@ def trajectories(h: object) -> np.ndarray:
             f"got {paths} paths of {steps} steps"
         )
     size = float(np.abs(array).max())
-    array = array - array.mean((0, 1))
-    if not np.abs(array).max() > 1e-12 * size:
+    centred: np.ndarray = array - array.mean((0, 1))
+    if not np.abs(centred).max() > 1e-12 * size:
         raise ValueError("embeddings must vary, got a constant")
-    return array
+    return centred
 
 
 def redraws_paths(h: np.ndarray) -> bool:
     """Whether whole paths are redrawn, and not blocks of time; of paths cut in two there are fewer."""
-    return h.shape[1] >= 2 * PATHS
+    many: bool = h.shape[1] >= 2 * PATHS
+    return many
 
 
 def longest_lag(h: np.ndarray) -> int:
@@ -134,7 +135,8 @@ def slow_functions(h: np.ndarray, lag: int, count: int) -> np.ndarray:
     rank = min(first.shape[2], second.shape[2])
     whole = np.concatenate((first[..., :rank], second[..., :rank]), axis=1)
     whole = whole - whole.mean((0, 1))
-    return whole / np.sqrt((whole**2).mean((0, 1)))
+    standardized: np.ndarray = whole / np.sqrt((whole**2).mean((0, 1)))
+    return standardized
 
 
 def _slow_directions(h: np.ndarray, lag: int) -> np.ndarray:
@@ -147,13 +149,14 @@ def _slow_directions(h: np.ndarray, lag: int) -> np.ndarray:
     whitening = vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None]
     first, second = (part.reshape(-1, h.shape[2]) @ whitening for part in (h[:-lag], h[lag:]))
     lagged = first.T @ second / len(first)
-    return whitening @ scipy.linalg.eigh((lagged + lagged.T) / 2)[1][:, ::-1]
+    directions: np.ndarray = whitening @ scipy.linalg.eigh((lagged + lagged.T) / 2)[1][:, ::-1]
+    return directions
 
 
 def monomials(h: np.ndarray, independent: float) -> np.ndarray:
     """The embedding with its monomials to degree 3 or 2, as many as the independent samples can carry."""
     dim = h.shape[2]
-    unit = h / np.maximum(np.sqrt((h**2).mean((0, 1))), np.finfo(float).tiny)
+    unit: np.ndarray = h / np.maximum(np.sqrt((h**2).mean((0, 1))), np.finfo(float).tiny)
     for degree in (3, 2):
         count = math.comb(dim + degree, degree) - 1
         if count <= _FEATURES and count * _PER_FEATURE <= independent:
@@ -162,7 +165,8 @@ def monomials(h: np.ndarray, independent: float) -> np.ndarray:
             )
             more = [np.prod([unit[..., j] for j in one], axis=0) for one in chosen]
             whole = np.concatenate((unit, np.stack(more, -1)), axis=-1)
-            return whole - whole.mean((0, 1))
+            centred: np.ndarray = whole - whole.mean((0, 1))
+            return centred
     return unit
 
 

@@ -113,7 +113,8 @@ def fit_lags(curves: Curves, whitener: Whitener, degree: int, rate: float | None
 def curve_dispersion(curves: Curves, whitener: Whitener) -> np.ndarray:
     """Mean squared error of each curve in the working metric; 1 where that is exactly right."""
     errors = curves.draws - curves.values
-    return np.maximum(whitener.square(errors).mean(0) / len(curves.lags), _LEAST)
+    dispersion: np.ndarray = np.maximum(whitener.square(errors).mean(0) / len(curves.lags), _LEAST)
+    return dispersion
 
 
 def basis(rate: float, lags: np.ndarray, degree: int) -> np.ndarray:
@@ -121,12 +122,14 @@ def basis(rate: float, lags: np.ndarray, degree: int) -> np.ndarray:
     degrees = [float(d) for d in range(1, degree + 1)]
     while degrees[-1] * rate * lags[0] < 3:
         degrees.append(max(degrees[-1] + 1, 1.4 * degrees[-1]))
-    return np.c_[np.exp(-rate * np.outer(lags, degrees)), np.zeros(len(lags))]
+    columns: np.ndarray = np.c_[np.exp(-rate * np.outer(lags, degrees)), np.zeros(len(lags))]
+    return columns
 
 
 def _grouped(shares: np.ndarray, degree: int) -> np.ndarray:
     """(count, degree + 2): the wanted degrees, those above together, and noise."""
-    return np.c_[shares[:, :degree], shares[:, degree:-1].sum(1), shares[:, -1]]
+    grouped: np.ndarray = np.c_[shares[:, :degree], shares[:, degree:-1].sum(1), shares[:, -1]]
+    return grouped
 
 
 def profile(rates: np.ndarray, values: np.ndarray, metric: Metric) -> tuple[np.ndarray, np.ndarray]:

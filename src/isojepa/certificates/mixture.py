@@ -36,7 +36,8 @@ class Whitener:
 
     def square(self, error: np.ndarray) -> np.ndarray:
         """Squared length of errors (..., t)."""
-        return ((error @ self.factor.T) ** 2).sum(-1)
+        squared: np.ndarray = ((error @ self.factor.T) ** 2).sum(-1)
+        return squared
 
 
 def fit_shares(basis: np.ndarray, curve: np.ndarray, whitener: Whitener) -> tuple[np.ndarray, float]:

@@ -1,4 +1,4 @@
-"""Files of embeddings.
+"""Files of embeddings: npy, npz, safetensors, HDF5 and text, by the names of their arrays.
 
 Kinds: npy (one array), npz, safetensors and HDF5 (named arrays), CSV (columns, with or without a header). The
 names that are understood:

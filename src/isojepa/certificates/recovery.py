@@ -211,7 +211,8 @@ class _Score:
 
     def left_out(self) -> np.ndarray:
         """(blocks,) mean R^2 without each block."""
-        return self._r2(*(part.sum(0) - part for part in self._totals())).mean(1)
+        means: np.ndarray = self._r2(*(part.sum(0) - part for part in self._totals())).mean(1)
+        return means
 
     def error(self, confidence: float) -> Interval:
         """Mean squared distance between outputs and predictions."""

@@ -34,7 +34,8 @@ from isojepa.certificates.mixture import percentile_interval
 from isojepa.encoders.modes import embed
 from isojepa.names import unknown
 from isojepa.seeds import generator
-from isojepa.worlds import World
+from isojepa.worlds import Source
+from isojepa.worlds.source import Observable, observable
 
 METHODS = ("auto", "quadrature", "regression", "curve")
 _HIGHEST = 30  # degree
@@ -94,7 +95,7 @@ class Spectrum:
 
 def measure_spectrum(
     source: nn.Module | Callable[..., Any] | Tensor | np.ndarray,
-    world: World | None = None,
+    world: Source | None = None,
     *,
     latents: Tensor | np.ndarray | None = None,
     degree: int = 6,
@@ -121,7 +122,7 @@ def measure_spectrum(
             fit the source.
 
     Example:
-        >>> from isojepa.worlds import OrnsteinUhlenbeck
+        >>> from isojepa.worlds import OrnsteinUhlenbeck, World
         >>> spectrum = measure_spectrum(torch.sin, World(OrnsteinUhlenbeck(dim=1)))
         >>> round(spectrum.energy[0][3], 6) == round(math.exp(-1) / 6, 6)
         True
@@ -148,20 +149,24 @@ def measure_spectrum(
         raise ValueError("an encoder with a world brings its own latents")
     if not callable(source):
         raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-    if not world.gaussian:
-        raise ValueError(f"the world's latents must be N(0, I) for Hermite degrees, got {world.process!r}")
+    dim = world.facts.dim
+    if not world.facts.gaussian or dim is None or not observable(world):
+        raise ValueError(
+            "the world's latents must be N(0, I), and it must be observable at any of them, for Hermite "
+            f"degrees, got {world!r}"
+        )
     function = composed(source, world)
     if method == "auto":
-        method = "quadrature" if world.dim in ORDERS else "curve"
+        method = "quadrature" if dim in ORDERS else "curve"
     if method == "quadrature":
-        return _integrated(function, world.dim, degree, confidence)
+        return _integrated(function, dim, degree, confidence)
     if method == "curve":
-        return _from_curve(function, world.dim, degree, samples, seed, confidence)
-    z = _normal(samples, world.dim, seed)
+        return _from_curve(function, dim, degree, samples, seed, confidence)
+    z = _normal(samples, dim, seed)
     return _regressed(function(z), z, degree, confidence)
 
 
-def composed(encoder: Callable[..., Any], world: World) -> Callable[[np.ndarray], np.ndarray]:
+def composed(encoder: Callable[..., Any], world: Observable) -> Callable[[np.ndarray], np.ndarray]:
     """The encoder after the world's mixing, from (n, dim) to (n, m) arrays of float64.
 
     A module is called with tensors of its parameters' type; anything else with tensors of float64, or of
@@ -173,7 +178,7 @@ def composed(encoder: Callable[..., Any], world: World) -> Callable[[np.ndarray]
 
     def function(z: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            h = call(encoder, world.mixing(torch.from_numpy(np.ascontiguousarray(z)).to(dtype)))
+            h = call(encoder, world.observe(torch.from_numpy(np.ascontiguousarray(z)).to(dtype)))
         if isinstance(h, Tensor):
             h = h.detach().to("cpu", torch.float64).numpy()
         return np.asarray(h, dtype=np.float64)
@@ -190,14 +195,14 @@ def _of_arrays(encoder: Callable[..., Any], x: Tensor) -> Any:
 
 
 def _accepted(
-    encoder: Callable[..., Any], world: World
+    encoder: Callable[..., Any], world: Observable
 ) -> tuple[Callable[[Callable[..., Any], Tensor], Any], torch.dtype]:
     """How an encoder without parameters wants to be called."""
     for dtype in (torch.float64, torch.float32):
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("error", DeprecationWarning)  # numpy's word on taking a tensor
-                _of_tensors(encoder, world.mixing(torch.zeros(2, world.dim, dtype=dtype)))
+                _of_tensors(encoder, world.observe(torch.zeros(2, world.facts.dim or 1, dtype=dtype)))
             return _of_tensors, dtype
         except (TypeError, ValueError, RuntimeError, DeprecationWarning):
             continue

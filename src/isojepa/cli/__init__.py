@@ -1,4 +1,4 @@
-"""The command line: isojepa demo | train | certify | report | list."""
+"""The command line: one file per command, each command a dataclass."""
 
 from isojepa.cli.main import main
 

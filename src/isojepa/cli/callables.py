@@ -76,7 +76,8 @@ def _tensor(x: Any) -> torch.Tensor:
     """Doubles become float32, as models have it; integers such as pixels stay."""
     if not isinstance(x, torch.Tensor):
         x = torch.as_tensor(np.array(x, dtype=x.dtype.newbyteorder("=")))
-    return x.float() if x.dtype == torch.float64 else x
+    tensor: torch.Tensor = x
+    return tensor.float() if tensor.dtype == torch.float64 else tensor
 
 
 class _Encoder(nn.Module):

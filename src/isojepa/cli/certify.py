@@ -1,7 +1,7 @@
-"""The command that certifies a representation: a record, an encoder of one's own, or files of embeddings."""
+"""The command `certify`: a record, an encoder of one's own, or files of embeddings."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
 from isojepa.cli.printing import out, print_json, progress_bar
-from isojepa.config import WorldConfig
+from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
-from isojepa.worlds import World
+from isojepa.worlds.source import Source
+from isojepa.worlds.world import WorldSpec
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Certify:
     """File with the true latents of the second views."""
     data: Path | None = None
     """For an encoder: file with observations x, and where known x_next and z."""
-    world: WorldConfig = field(default_factory=WorldConfig)
+    world: Spec = field(default_factory=WorldSpec)
     """For an encoder: the world to try it in."""
     rho: float | None = None
     """Correlation of the latents across a pair, or across one step of a trajectory."""
@@ -106,14 +107,14 @@ class Certify:
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _UNTOLD}
         given = {name: value for name, value in given.items() if value not in (None, False)}
         if is_callable_name(str(self.source)) and self.data is None:
-            given["world"] = {name: value for name, value in asdict(self.world).items() if value is not None}
+            given["world"] = flatten(self.world)
         return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
 
     def _certify(self) -> tuple[Certificate, dict[str, Any]]:
         """The certificate, and the points that a page shows."""
         if is_callable_name(str(self.source)):
             return self._of_encoder(load_callable(str(self.source)))
-        if self.data is not None or self.world != WorldConfig():
+        if self.data is not None or self.world != WorldSpec():
             raise ValueError(f"data and world go with an encoder, file.py:function, got source {self.source}")
         return self._of_record() if self.source.is_dir() else self._of_files()
 
@@ -128,14 +129,14 @@ class Certify:
 
     def _of_record(self) -> tuple[Certificate, dict[str, Any]]:
         self._refuse_arrays("a record")
-        encoder, world, _ = runs.load(self.source)
+        encoder, world, _ = runs.load_run(self.source)
         return self._in_world(encoder, world)
 
     def _of_encoder(self, encoder: Callable[[Any], Any]) -> tuple[Certificate, dict[str, Any]]:
         if self.data is None:
             self._refuse_arrays("an encoder in a world")
-            return self._in_world(encoder, runs.build_world(self.world))
-        if self.world != WorldConfig():
+            return self._in_world(encoder, self.world.build(Context()))
+        if self.world != WorldSpec():
             raise ValueError("an encoder is certified in a world or on data, not both: leave one out")
         arrays = read_named(self.data)
         if "x" not in arrays:
@@ -145,7 +146,7 @@ class Certify:
             arrays["h_next"] = embed_array(encoder, arrays["x_next"])
         return self._of_arrays(arrays)
 
-    def _in_world(self, encoder: Callable[[Any], Any], world: World) -> tuple[Certificate, dict[str, Any]]:
+    def _in_world(self, encoder: Callable[[Any], Any], world: Source) -> tuple[Certificate, dict[str, Any]]:
         certificate = certify(encoder, world, samples=self.samples, **self._options())
         return certificate, points_in_world(encoder, world) if self.report else {}
 

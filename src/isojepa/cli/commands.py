@@ -1,30 +1,30 @@
 """The commands, each a dataclass: its fields are the flags and their docstrings the help."""
 
 import inspect
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 from rich.table import Table
 
-from isojepa import runs, threads
+from isojepa import registry, runs, threads
 from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
 from isojepa.config import Config
-from isojepa.encoders import ENCODERS
 from isojepa.files import plain
-from isojepa.laws import LAWS
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
+from isojepa.registry import flatten
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
-from isojepa.worlds import MIXINGS, PROCESSES
+from isojepa.training.team import is_first
 
 
 @dataclass
@@ -80,7 +80,8 @@ class Train:
     isojepa train --config run.yaml --training.steps 500
     """
 
-    settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+    settings: Config = field(default_factory=Config)
+    """What to train; the flags are those of the components that are chosen."""
     config: Path | None = None
     """YAML or JSON file with settings; its keys are the flags' names: world, encoder, objective, ..."""
     out: Path = Path("runs")
@@ -97,6 +98,8 @@ class Train:
     def run(self) -> int:
         path = self.record or runs.record_path(self.settings, self.out)
         runs.build_all(self.settings)  # what is wrong with the settings is told before anything else
+        if not is_first():  # ranks beside the first have nothing to say
+            return 0 if runs.train(self.settings, record=path).status == "done" else 1
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
@@ -140,21 +143,18 @@ class List:
     """Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take."""
 
     kind: tyro.conf.Positional[str] = "all"
-    """One of processes, mixings, laws, objectives, tests, multivariate (tests), samplers, encoders,
-    schedules; or all."""
+    """One of worlds, processes, mixings, laws, encoders, objectives, tests, multivariate (tests), samplers,
+    schedules; or all. Those of other installed packages are listed too."""
     json: bool = False
     """Print as JSON."""
 
     def run(self) -> int:
-        tables: dict[str, Mapping[str, Callable[..., Any]]] = {
-            "processes": PROCESSES,
-            "mixings": MIXINGS,
-            "laws": LAWS,
-            "objectives": runs.OBJECTIVES,
+        kinds = {f"{kind}es" if kind.endswith("s") else f"{kind}s": kind for kind in registry.kinds()}
+        tables: dict[str, Mapping[str, Any]] = {
+            **{plural: registry.components(kind) for plural, kind in kinds.items()},
             "tests": UNIVARIATE,
             "multivariate": MULTIVARIATE,
             "samplers": SAMPLERS,
-            "encoders": ENCODERS,
             "schedules": SCHEDULES,
         }
         chosen = tables if self.kind == "all" else {self.kind: choose("kind", self.kind, tables)}
@@ -183,17 +183,20 @@ def _train(config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
 
 
 def _summary(config: Config) -> str:
-    world, recipe = config.world, config.training
+    recipe = config.training
+    world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items())
+    ranks = "" if recipe.devices == 1 else f" on {recipe.devices} ranks"
     return (
-        f"{config.encoder.name} with {config.objective.name} on {world.mixing}, {world.dim} latents, "
-        f"rho {world.rho}, {recipe.steps} steps of up to {recipe.batch} pairs, seed {config.seed}"
+        f"{config.encoder.name} with {config.objective.name} in a world of {world}; "
+        f"{recipe.steps} steps of up to {recipe.batch} states{ranks}, seed {config.seed}"
     )
 
 
 def _tell_run(run: Run) -> int:
     """Say how a run ended; the exit code is 1 when it did not end well."""
     if run.status == "done":
-        out.print(f"Trained in {run.seconds:.1f} s: held-out R2 {run.r2:.4f}")
+        score = "" if math.isnan(run.r2) else f": held-out R2 {run.r2:.4f}"
+        out.print(f"Trained in {run.seconds:.1f} s{score}")
         return 0
     out.print(f"The run {run.status}: {run.reason}. Its record is kept.", style="bold red")
     return 1
@@ -204,11 +207,12 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
     from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
     from isojepa.report.points import points_in_world
 
-    encoder, world, record = runs.load(record_path)
+    encoder, world, record = runs.load_run(record_path)
     certificate = certify(encoder, world)
     points = points_in_world(encoder, world)
     result = record.result or {}
-    title = f"{record.config['objective']['name']} on the {record.config['world']['mixing']} world"
+    named = record.config["world"]
+    title = f"{record.config['objective']['name']} on the {named.get('mixing', named['name'])} world"
     write_page(
         page,
         title=title,

@@ -1,8 +1,9 @@
-"""The command that tests embeddings for Gaussianity."""
+"""The command `gaussianity`: embeddings tested for N(0, I), and a picture of the worst directions."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import tyro
 from rich.table import Table
 
@@ -69,11 +70,11 @@ class Gaussianity:
             out.print(f"\nWrote {self.picture}: the worst directions, found on one half, shown on the other.")
         return 0
 
-    def _of_record(self):  # type: ignore[no-untyped-def]
-        encoder, world, _ = runs.load(self.source)
-        return embed(encoder, world.sample(4000, generator(self.seed, "gaussianity")).x).numpy()
+    def _of_record(self) -> np.ndarray:
+        encoder, world, _ = runs.load_run(self.source)
+        return embed(encoder, world.sample(4000, generator(self.seed, "gaussianity")).views[0]).numpy()
 
-    def _examine(self, h) -> Examination:  # type: ignore[no-untyped-def]
+    def _examine(self, h: np.ndarray) -> Examination:
         with progress_bar("testing") as progress:
             return examine(
                 h,

@@ -151,24 +151,9 @@ def _parse(name: str, arguments: list[str]) -> Any:
     """
     chosen = choose("command", name, COMMANDS)
     threads.prepare()
-    import tyro
+    from isojepa.cli.flags import parse
 
-    command = getattr(import_module(chosen.module), chosen.name)
-    start = {"default": command(settings=_config_file(arguments))} if name == "train" else {}
-    return tyro.cli(command, prog=f"isojepa {name}", args=arguments, **start)
-
-
-def _config_file(arguments: list[str]) -> Any:
-    """The config that `train --config FILE` names: its values are the defaults the flags override."""
-    from isojepa.config import Config, read_config
-
-    for index, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name == "--config":
-            if not equals:
-                value = arguments[index + 1] if index + 1 < len(arguments) else ""
-            return read_config(value)
-    return Config()
+    return parse(getattr(import_module(chosen.module), chosen.name), f"isojepa {name}", arguments)
 
 
 def _one_line(error: BaseException) -> str:

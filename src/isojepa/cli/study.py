@@ -1,4 +1,4 @@
-"""The commands of studies: what there are, what one is, and its report from records."""
+"""The command `study`: what studies there are, what one is, and its report from records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

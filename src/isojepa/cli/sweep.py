@@ -1,4 +1,4 @@
-"""The command that makes all runs of a study."""
+"""The command `sweep`: all runs of a study."""
 
 import importlib.util
 import math

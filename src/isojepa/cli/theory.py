@@ -1,4 +1,4 @@
-"""The command that checks the theorems."""
+"""The command `theory`: the theorems checked anew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,7 +2,6 @@
 
 from isojepa.encoders.coupling import Coupling, FreeCoupling
 from isojepa.encoders.mlp import MLP
+from isojepa.encoders.model import Headed, Model, as_model
 
-ENCODERS = {"mlp": MLP, "coupling": Coupling, "free-coupling": FreeCoupling}
-
-__all__ = ["ENCODERS", "MLP", "Coupling", "FreeCoupling"]
+__all__ = ["MLP", "Coupling", "FreeCoupling", "Headed", "Model", "as_model"]

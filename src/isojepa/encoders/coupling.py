@@ -11,10 +11,14 @@ Couplings preserve volume, so this encoder cannot collapse whatever the objectiv
 linear map, and can.
 """
 
+from dataclasses import dataclass, replace
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
 from isojepa.encoders.layers import linear
+from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 from isojepa.worlds.mixings import check_even
 
@@ -61,11 +65,50 @@ class FreeCoupling(Coupling):
 
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__(dim, layers, seed)
-        self.head = nn.utils.skip_init(nn.Linear, dim, dim)
+        self.head: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
         with torch.no_grad():
             self.head.weight.copy_(torch.eye(dim))
             self.head.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""
-        return self.head(super().forward(x))
+        h: Tensor = self.head(super().forward(x))
+        return h
+
+
+@register("encoder", "coupling")
+@dataclass(frozen=True)
+class CouplingSpec(Spec):
+    """The learnable inverse of an additive coupling; it preserves volume and cannot collapse."""
+
+    dim: int | None = None
+    """Embedding dimension, which is the observed one."""
+    layers: int = 4
+    """Number of coupling layers; the mixing's for an exact inverse."""
+
+    def resolve(self, context: Context) -> Self:
+        return replace(self, dim=self.embedding(context))
+
+    def build(self, context: Context) -> Coupling:
+        return Coupling(self.embedding(context), self.layers, context.seed)
+
+    def embedding(self, context: Context) -> int:
+        """The observed dimension.
+
+        Raises:
+            ValueError: another one was asked for.
+        """
+        if self.dim not in (None, context.observed):
+            raise ValueError(
+                f"encoder {self.name!r} keeps the observed dimension {context.observed}, got dim {self.dim}"
+            )
+        return context.observed
+
+
+@register("encoder", "free-coupling")
+@dataclass(frozen=True)
+class FreeCouplingSpec(CouplingSpec):
+    """A coupling followed by a linear map: only a regularizer holds its scale."""
+
+    def build(self, context: Context) -> Coupling:
+        return FreeCoupling(self.embedding(context), self.layers, context.seed)

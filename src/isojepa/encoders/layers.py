@@ -8,7 +8,7 @@ from torch import nn
 
 def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with torch's own initial law, uniform on +-1/sqrt(n_in), drawn from `generator`."""
-    layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
     bound = 1 / math.sqrt(n_in)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

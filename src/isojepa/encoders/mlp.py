@@ -1,10 +1,12 @@
 """A multilayer perceptron with GELU activations, the encoder of the published 2D experiments."""
 
 import itertools
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from isojepa.encoders.layers import linear
+from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 
 
@@ -39,4 +41,27 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., in_dim) as (..., out_dim)."""
-        return self.body(x)
+        h: Tensor = self.body(x)
+        return h
+
+
+@register("encoder", "mlp", default=True)
+@dataclass(frozen=True)
+class MLPSpec(Spec):
+    """A multilayer perceptron with GELU activations."""
+
+    dim: int | None = None
+    """Embedding dimension; the number of latents if none is given."""
+    width: int = 64
+    """Hidden dimension."""
+    layers: int = 6
+    """Number of linear maps; 1 is a linear encoder."""
+
+    def resolve(self, context: Context) -> "MLPSpec":
+        return replace(self, dim=self.embedding(context))
+
+    def build(self, context: Context) -> MLP:
+        return MLP(context.observed, self.embedding(context), self.width, self.layers, context.seed)
+
+    def embedding(self, context: Context) -> int:
+        return context.latents if self.dim is None else self.dim

@@ -1,20 +1,23 @@
 """Evaluation: for a while, in pieces, without gradients, and then exactly the modes that were there."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from isojepa.encoders.model import Encoder, Model, as_model, device_of, module_of
 
 
 @contextlib.contextmanager
-def evaluating(encoder: Callable[..., Any]) -> Iterator[None]:
+def evaluating(encoder: Any) -> Iterator[None]:
     """Put a module in evaluation mode; afterwards every part of it is in the mode it had.
 
     Frozen parts stay frozen, which `module.train()` would not leave them. A plain function has no modes.
     """
-    before = {part: part.training for part in encoder.modules()} if isinstance(encoder, nn.Module) else {}
+    module = module_of(encoder)
+    before = {} if module is None else {part: part.training for part in module.modules()}
     for part in before:
         part.training = False
     try:
@@ -24,12 +27,11 @@ def evaluating(encoder: Callable[..., Any]) -> Iterator[None]:
             part.training = mode
 
 
-def embed(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk: int = 4096) -> Tensor:
+def embed(encoder: Encoder | Model, x: Tensor, chunk: int = 4096) -> Tensor:
     """Embed observations (n, ...) on the encoder's device, in evaluation mode; the result is on the CPU."""
-    parameters = encoder.parameters() if isinstance(encoder, nn.Module) else iter(())
-    device = next((parameter.device for parameter in parameters), torch.device("cpu"))
+    model, device = as_model(encoder), device_of(encoder)
     with evaluating(encoder), torch.no_grad():
-        return torch.cat([_rows(encoder(part.to(device)), part).cpu() for part in x.split(chunk)])
+        return torch.cat([_rows(model.embed(part.to(device)), part).cpu() for part in x.split(chunk)])
 
 
 def _rows(found: Any, x: Tensor) -> Tensor:

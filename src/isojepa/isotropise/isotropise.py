@@ -211,7 +211,8 @@ def _fitting(white: np.ndarray, share: np.ndarray) -> np.ndarray:
         levels = np.cumsum(share[order])
         low, high = column[order[np.searchsorted(levels, [0.005, 0.995]).clip(max=len(order) - 1)]]
         room.append(min(-low, high) / _ROOM)
-    return np.clip(np.array(room), 0.1, 1.0)
+    scales: np.ndarray = np.clip(np.array(room), 0.1, 1.0)
+    return scales
 
 
 def _weights(shadow: Recorded, frame: Frame, weigher: Weigher, clip: float) -> tuple[np.ndarray, float, int]:

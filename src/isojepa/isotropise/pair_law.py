@@ -178,7 +178,8 @@ def _systematic(recorded: Recorded) -> np.ndarray:
 
 def _directions(dim: int, source: torch.Generator) -> np.ndarray:
     slices = torch.randn(dim, _SLICES, generator=source, dtype=torch.float64)
-    return (slices / slices.norm(dim=0)).numpy()
+    units: np.ndarray = (slices / slices.norm(dim=0)).numpy()
+    return units
 
 
 def _characteristic(projected: np.ndarray) -> np.ndarray:

@@ -34,7 +34,8 @@ class Tilt:
 
     def log_weights(self, features: np.ndarray) -> np.ndarray:
         """(n,) of features (n, features), up to a constant."""
-        return features @ self.coefficients
+        logarithms: np.ndarray = features @ self.coefficients
+        return logarithms
 
 
 def fit_tilt(

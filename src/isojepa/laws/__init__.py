@@ -1,7 +1,6 @@
 """Laws of one latent: densities, their diffusions and eigenfunctions, and the map to a normal variable."""
 
 from isojepa.laws.densities import (
-    LAWS,
     Density,
     GeneralizedNormal,
     Law,
@@ -17,7 +16,6 @@ from isojepa.laws.normal_scores import NormalScores
 from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
 
 __all__ = [
-    "LAWS",
     "Density",
     "Eigensystem",
     "Empirical",

@@ -71,7 +71,7 @@ class Cells:
 
     def _shares(self) -> np.ndarray:
         """Shares of the variance of z by eigenvector; they sum to 1 - within."""
-        shares = (self.vectors.T @ (np.sqrt(self.mass) * self.means)) ** 2
+        shares: np.ndarray = (self.vectors.T @ (np.sqrt(self.mass) * self.means)) ** 2
         shares[0] = 0.0
         return shares
 
@@ -82,7 +82,8 @@ class Cells:
         # exact probabilities are positive: what is below 0 is rounding, of order 1e-16
         joint = np.maximum(half @ half.T, 0.0) * np.outer(root, root)
         joint = (joint + joint.T) / 2
-        return joint / joint.sum(1, keepdims=True)
+        transition: np.ndarray = joint / joint.sum(1, keepdims=True)
+        return transition
 
 
 def cut(law: Density, count: int) -> Cells:

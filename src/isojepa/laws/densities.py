@@ -11,15 +11,17 @@ Langevin process) takes any object with `log_density` and `support`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+
+from isojepa.registry import Context, Spec, register
 
 Support = tuple[float, float]
 LINE: Support = (-math.inf, math.inf)
@@ -225,11 +227,6 @@ class Mixture:
         return (means[which] + deviations[which] * normal).float()
 
 
-def laplace() -> GeneralizedNormal:
-    """The Laplace law: the generalised normal of shape 1."""
-    return GeneralizedNormal(1.0)
-
-
 def bimodal(separation: float = 4.0) -> Mixture:
     """Two equal normals whose means lie `separation` of their deviations apart; two modes above 2."""
     if not 0 <= separation < math.inf:
@@ -237,14 +234,70 @@ def bimodal(separation: float = 4.0) -> Mixture:
     return Mixture((0.5, 0.5), (-separation / 2, separation / 2), (1.0, 1.0))
 
 
-LAWS: dict[str, Callable[..., Law]] = {
-    "normal": Normal,
-    "generalized-normal": GeneralizedNormal,
-    "laplace": laplace,
-    "student-t": StudentT,
-    "uniform": Uniform,
-    "bimodal": bimodal,
-}
+@register("law", "normal", default=True)
+@dataclass(frozen=True)
+class NormalSpec(Spec):
+    """The standard normal law."""
+
+    def build(self, context: Context) -> Law:
+        return Normal()
+
+
+@register("law", "generalized-normal")
+@dataclass(frozen=True)
+class GeneralizedNormalSpec(Spec):
+    """exp(-|z|^shape): Laplace at 1, normal at 2, flat for large shapes."""
+
+    costless: ClassVar = ("shape",)
+    shape: float = 2.0
+    """Exponent, above 0.05."""
+
+    def build(self, context: Context) -> Law:
+        return GeneralizedNormal(self.shape)
+
+
+@register("law", "laplace")
+@dataclass(frozen=True)
+class LaplaceSpec(Spec):
+    """The Laplace law: the generalised normal of shape 1."""
+
+    def build(self, context: Context) -> Law:
+        return GeneralizedNormal(1.0)
+
+
+@register("law", "student-t")
+@dataclass(frozen=True)
+class StudentTSpec(Spec):
+    """Student's t: heavy tails."""
+
+    costless: ClassVar = ("shape",)
+    shape: float = 5.0
+    """Degrees of freedom, above 2."""
+
+    def build(self, context: Context) -> Law:
+        return StudentT(self.shape)
+
+
+@register("law", "uniform")
+@dataclass(frozen=True)
+class UniformSpec(Spec):
+    """Flat on an interval."""
+
+    def build(self, context: Context) -> Law:
+        return Uniform()
+
+
+@register("law", "bimodal")
+@dataclass(frozen=True)
+class BimodalSpec(Spec):
+    """Two equal normals side by side."""
+
+    costless: ClassVar = ("shape",)
+    shape: float = 4.0
+    """Distance of their means in their deviations; two modes above 2."""
+
+    def build(self, context: Context) -> Law:
+        return bimodal(self.shape)
 
 
 def _float64(z: ArrayLike) -> np.ndarray:

@@ -192,4 +192,5 @@ def _quartiles(z: np.ndarray, values: np.ndarray) -> list[float]:
     """Quartiles of the density on the points z, by the trapezoid rule."""
     density = np.exp(values - values.max())
     mass = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(z))))
-    return np.interp([0.25, 0.5, 0.75], mass / mass[-1], z).tolist()
+    quartiles: list[float] = np.interp([0.25, 0.5, 0.75], mass / mass[-1], z).tolist()
+    return quartiles

@@ -266,7 +266,8 @@ def _fine(
         good &= mass_error * (z1 - z0) <= allowed / 8
         good &= mass_error * np.exp(log_mass[at] - total) <= TOLERANCE / 64
         done = (z1 - z0 <= _NARROW * allowed) | (y1 - y0 <= _EMPTY) | (y1 < -_END) | (y0 > _END)
-    return good | done
+    settled: np.ndarray = good | done
+    return settled
 
 
 def _hermite(
@@ -275,7 +276,9 @@ def _hermite(
     """The cubic with given ends and slopes, these per cell."""
     rise = end - start
     left, right = np.minimum(left, 3 * rise), np.minimum(right, 3 * rise)
-    return start + share * (left + share * (3 * rise - 2 * left - right + share * (left + right - 2 * rise)))
+    bend = share * (left + right - 2 * rise)
+    value: np.ndarray = start + share * (left + share * (3 * rise - 2 * left - right + bend))
+    return value
 
 
 def _tails(log_mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -293,11 +296,12 @@ def _scores(log_mass: np.ndarray) -> np.ndarray:
 
 def _score(below: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Phi^-1 of a share known by its logarithm and that of its complement: by the smaller of the two."""
-    return np.where(
+    score: np.ndarray = np.where(
         below < above,
         scipy.special.ndtri_exp(np.minimum(below, -0.1)),
         -scipy.special.ndtri_exp(np.minimum(above, -0.1)),
     )
+    return score
 
 
 def _distinct(y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -97,7 +97,7 @@ class Eigensystem:
     def coefficients(self) -> np.ndarray:
         """(count + 1,) the correlations of z with each phi_k; the first is 0."""
         centred = self.z - self.mass @ self.z
-        found = (self.values @ (self.mass * centred)) / np.sqrt(self.mass @ centred**2)
+        found: np.ndarray = (self.values @ (self.mass * centred)) / np.sqrt(self.mass @ centred**2)
         found[0] = 0.0
         return found
 
@@ -154,7 +154,8 @@ def _wall(law: Density, found: "_Level", count: int) -> np.ndarray:
         return np.zeros(count + 1)
     inner = _Level.at(law, find_domain(law, 0.01), found.cells, count)
     outer = _Level.at(law, found.domain, found.cells, count)
-    return np.abs(inner.eigenvalues - outer.eigenvalues)
+    moved: np.ndarray = np.abs(inner.eigenvalues - outer.eigenvalues)
+    return moved
 
 
 def _finish(found: "_Level", begins: float, tolerance: float) -> Eigensystem:
@@ -303,7 +304,7 @@ def _eigenvectors(log_m: np.ndarray, log_k: np.ndarray, count: int) -> np.ndarra
     seen = np.abs(vectors) > 1e-3 * np.abs(vectors).max(0)
     last = len(root) - 1 - np.argmax(seen[::-1], axis=0)
     signs = np.sign(vectors[last, np.arange(count + 1)])
-    values = (vectors * signs / root[:, None]).T
+    values: np.ndarray = (vectors * signs / root[:, None]).T
     values[0] = 1.0
     return values
 

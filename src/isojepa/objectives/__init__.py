@@ -1,11 +1,12 @@
-"""Objectives: what is minimised. Each maps views (view, batch, dim) to a Loss with named terms."""
+"""Objectives: what is minimised. A loss of embeddings maps views (view, batch, dim) to a Loss."""
 
 from isojepa.objectives import gaussianity
 from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
 from isojepa.objectives.lejepa import LeJEPA
-from isojepa.objectives.loss import Loss, Objective, Regularizer
+from isojepa.objectives.loss import Loss, Regularizer
+from isojepa.objectives.objective import Objective, OnViews, embed_views
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.objectives.vicreg import VICReg
 from isojepa.objectives.whitening import Whitening
@@ -17,12 +18,14 @@ __all__ = [
     "LeJEPA",
     "Loss",
     "Objective",
+    "OnViews",
     "Regularizer",
     "SIGReg",
     "SlicedInfoNCE",
     "VICReg",
     "Whitening",
     "draw_directions",
+    "embed_views",
     "gaussianity",
     "matched_sigma",
     "pairwise",

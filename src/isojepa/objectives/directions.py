@@ -55,7 +55,8 @@ def normal_points(dim: int, count: int) -> Tensor:
 
 
 def _normal(uniform: Tensor) -> Tensor:
-    return torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))
+    normal: Tensor = torch.special.ndtri(uniform.clamp(1e-12, 1 - 1e-12))
+    return normal
 
 
 @lru_cache(maxsize=8)
@@ -63,7 +64,10 @@ def _sobol_points(dim: int, slices: int) -> Tensor:
     limit = torch.quasirandom.SobolEngine.MAXDIM
     if dim > limit:
         raise ValueError(f"sampler 'sobol' has at most {limit} dimensions, got {dim}")
-    return torch.quasirandom.SobolEngine(dim, scramble=True, seed=0).draw(slices, dtype=torch.float64)
+    points: Tensor = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0).draw(
+        slices, dtype=torch.float64
+    )
+    return points
 
 
 def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
@@ -79,7 +83,8 @@ def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
 
 
 def _unit(directions: Tensor) -> Tensor:
-    return directions / directions.norm(dim=1, keepdim=True)
+    unit: Tensor = directions / directions.norm(dim=1, keepdim=True)
+    return unit
 
 
 SAMPLERS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {

@@ -17,6 +17,8 @@ information stays below log n.
 """
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 from isojepa import ranks
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
+from isojepa.registry import Context, Spec, register
 from isojepa.seeds import Stream
 
 _TOGETHER = 1 << 23  # similarities of all slices that are held at once
@@ -189,7 +192,10 @@ def _without_depths(similarity: Tensor) -> Tensor:
 
 def _project(views: Tensor, frames: Tensor) -> Tensor:
     """Views (view, batch, dim) on frames (slice, dim, k), in one product: (view, slice, batch, k)."""
-    return (views @ torch.cat(frames.unbind(), dim=1)).unflatten(-1, (-1, frames.shape[-1])).transpose(1, 2)
+    projected: Tensor = (
+        (views @ torch.cat(frames.unbind(), dim=1)).unflatten(-1, (-1, frames.shape[-1])).transpose(1, 2)
+    )
+    return projected
 
 
 def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Tensor:
@@ -201,3 +207,83 @@ def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Te
         basis, _ = torch.linalg.qr(torch.randn(dim, width, generator=generator, device=generator.device))
         frames.extend(basis.split(k, dim=1))
     return torch.stack(frames)
+
+
+class KernelSpec(Spec):
+    """What the specs of kernels share: their width, as a number or by rule."""
+
+    costless: ClassVar = ("weight", "sigma")
+    sigma: float | str
+
+    def width(self, context: Context) -> float:
+        """The width, or where a learned one starts.
+
+        Raises:
+            ValueError: the rule is unknown, or needs one correlation for all latents.
+        """
+        if not isinstance(self.sigma, str):
+            return self.sigma
+        if self.sigma not in ("matched", "learned"):
+            raise ValueError(f"sigma must be a number, 'matched' or 'learned', got {self.sigma!r}")
+        rho = context.correlation
+        if rho is None:
+            raise ValueError(f"sigma {self.sigma!r} needs a world that knows its correlation: give a number")
+        if isinstance(rho, tuple):
+            if self.sigma == "matched":
+                raise ValueError(f"sigma 'matched' needs one correlation for all latents, got {rho}")
+            rho = sum(rho) / len(rho)  # only where a learned width starts
+        return matched_sigma(rho)
+
+    def operations(self, batch: float, dim: int) -> float:
+        return batch**2 * (6 * dim + 50)
+
+
+@register("objective", "infonce")
+@dataclass(frozen=True)
+class InfoNCESpec(KernelSpec):
+    """InfoNCE with an isotropic Gaussian kernel."""
+
+    weight: float = 0.5
+    """Lambda, the share of the regularizer, in [0, 1]."""
+    sigma: float | str = 1.0
+    """Kernel width: a number, `matched` to the world, or `learned`."""
+
+    def build(self, context: Context) -> InfoNCE:
+        return InfoNCE(self.width(context), self.sigma == "learned", self.weight)
+
+
+@register("objective", "aninfonce")
+@dataclass(frozen=True)
+class AnInfoNCESpec(KernelSpec):
+    """InfoNCE with one learned precision per dimension."""
+
+    weight: float = 0.5
+    """Lambda, the share of the regularizer, in [0, 1]."""
+    sigma: float | str = 1.0
+    """Where the widths start: a number, or `matched` to the world."""
+
+    def build(self, context: Context) -> AnInfoNCE:
+        if context.embedding is None:
+            raise ValueError("aninfonce needs to know the embedding dimension: set the encoder's dim")
+        return AnInfoNCE(context.embedding, self.width(context), self.weight)
+
+
+@register("objective", "sliced-infonce")
+@dataclass(frozen=True)
+class SlicedInfoNCESpec(KernelSpec):
+    """InfoNCE averaged over random subspaces, drawn anew at each step."""
+
+    weight: float = 0.5
+    """Lambda, the share of the regularizer, in [0, 1]."""
+    sigma: float | str = 1.0
+    """Kernel width within a subspace: a number, or `matched` to the world."""
+    k: int = 4
+    """Dimension of a subspace."""
+    slices: int = 16
+    """Number of subspaces."""
+
+    def build(self, context: Context) -> SlicedInfoNCE:
+        return SlicedInfoNCE(self.k, self.slices, self.width(context), self.weight)
+
+    def operations(self, batch: float, dim: int) -> float:
+        return batch**2 * 400 * self.slices

@@ -1,8 +1,6 @@
-"""What an objective returns, and what it takes.
+"""What an objective returns: a total to minimise, with named terms. Losses of views always have
 
-An objective maps views (view, batch, dim) to a `Loss`: the total to minimise and its named terms. Always
-
-    total = weight * regularizer + (1 - weight) * alignment
+total = weight * regularizer + (1 - weight) * alignment
 """
 
 from collections.abc import Mapping
@@ -27,15 +25,6 @@ class Regularizer(Protocol):
     """Keeps embeddings from collapsing: (..., batch, dim) to a scalar."""
 
     def __call__(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
-
-
-class Objective(Protocol):
-    """What is minimised.
-
-    Called with views (view, batch, dim) and a generator for whatever it draws.
-    """
-
-    def __call__(self, views: Tensor, generator: torch.Generator | None = None) -> Loss: ...
 
 
 def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tensor) -> Loss:

@@ -9,12 +9,16 @@ views. Here the regularizer is variance + c * covariance and `weight` balances i
 everywhere in the package: weight 0.5 and c = 2/25 are the released ratios.
 """
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from isojepa.objectives.alignment import pairwise
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.objectives.whitening import covariance_and_mean
+from isojepa.registry import Context, Spec, register
 
 
 class VICReg(nn.Module):
@@ -55,3 +59,20 @@ class VICReg(nn.Module):
 
     def extra_repr(self) -> str:
         return f"weight={self.weight}, covariance_weight={self.covariance_weight}, eps={self.eps}"
+
+
+@register("objective", "vicreg")
+@dataclass(frozen=True)
+class VICRegSpec(Spec):
+    """Variance, invariance and covariance."""
+
+    costless: ClassVar = ("weight", "covariance_weight", "eps")
+    weight: float = 0.5
+    """Lambda, the share of the regularizer, in [0, 1]."""
+    covariance_weight: float = 2 / 25
+    """Covariance against variance."""
+    eps: float = 1e-4
+    """Added to the variance under the root."""
+
+    def build(self, context: Context) -> VICReg:
+        return VICReg(self.weight, self.covariance_weight, self.eps)

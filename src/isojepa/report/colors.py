@@ -79,7 +79,8 @@ def _in_gamut(rgb: np.ndarray) -> np.ndarray:
 def _linear_rgb(lightness: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
     """(n, 3) linear sRGB of OKLCH; outside [0, 1] where the screen cannot show it."""
     lab = np.stack((lightness, chroma * np.cos(hue), chroma * np.sin(hue)), axis=1)
-    return (lab @ _TO_CONES.T) ** 3 @ _TO_RGB.T
+    rgb: np.ndarray = (lab @ _TO_CONES.T) ** 3 @ _TO_RGB.T
+    return rgb
 
 
 def _companded(linear: np.ndarray) -> np.ndarray:

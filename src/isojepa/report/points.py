@@ -9,19 +9,19 @@ import torch
 from isojepa.certificates.embeddings import forget_pages
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
-from isojepa.worlds import World
+from isojepa.worlds import Source
 
 _POINTS = 3000
 _VALUES = 20_000_000  # of one array at most, in memory: fewer points of large images
 
 
-def points_in_world(encoder: Callable[[Any], Any], world: World) -> dict[str, Any]:
+def points_in_world(encoder: Callable[[Any], Any], world: Source) -> dict[str, Any]:
     """Fresh latents, observations and embeddings."""
-    pairs = world.sample(_POINTS, generator(1, "report"))
+    batch = world.sample(_POINTS, generator(1, "report"))
     return {
-        "latents": pairs.z.numpy(),
-        "observations": pairs.x.numpy(),
-        "embeddings": embed(encoder, pairs.x).numpy(),
+        "latents": None if batch.z is None else batch.z[0].numpy(),
+        "observations": batch.views[0].numpy(),
+        "embeddings": embed(encoder, batch.views[0]).numpy(),
     }
 
 

@@ -14,7 +14,11 @@ in words, without numbers.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.objectives.infonce import AnInfoNCESpec, InfoNCESpec
+from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
+from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
 from isojepa.studies.study import Cell, Label, Row, Study
@@ -23,18 +27,18 @@ from isojepa.training.recipe import Recipe
 # The last layer of the encoder sets the scale of every dimension, and so the width of the kernel: InfoNCE of
 # width 1 has a learned width here, whatever it is called.
 OBJECTIVES = {
-    "SIGReg": ObjectiveConfig(name="lejepa", weight=2e-3),
-    "whitening": ObjectiveConfig(name="whitening", weight=0.2),
-    "InfoNCE": ObjectiveConfig(name="infonce", sigma=1.0),
-    "AnInfoNCE": ObjectiveConfig(name="aninfonce", sigma=1.0),
+    "SIGReg": LeJEPASpec(weight=2e-3),
+    "whitening": WhiteningSpec(weight=0.2),
+    "InfoNCE": InfoNCESpec(sigma=1.0),
+    "AnInfoNCE": AnInfoNCESpec(sigma=1.0),
 }
 CONTRASTIVE = ("InfoNCE", "AnInfoNCE")
 PLANE = {0.7: (1.0, 1.5, 1.75, 2.25, 2.5, 3.0, 4.0), 0.95: (1.0, 1.5, 2.5, 4.0, 6.0, 8.0)}
 FOUR = {0.7: (1.0, 1.5, 2.5, 4.0)}
 
-_PLANE_ENCODER = EncoderConfig(width=32, layers=4)
+_PLANE_ENCODER = MLPSpec(width=32, layers=4)
 _PLANE_RECIPE = Recipe(steps=600, batch=2048, batch_start=512, eval_every=600)
-_FOUR_ENCODER = EncoderConfig(width=64, layers=3)
+_FOUR_ENCODER = MLPSpec(width=64, layers=3)
 _FOUR_RECIPE = Recipe(steps=1000, batch=1024, batch_start=256, eval_every=1000)
 _CONTRASTIVE_BATCH = 512  # their cost grows with its square
 
@@ -63,7 +67,8 @@ def _cell(dim: int, slow: float, ratio: float, objective: str, seed: int) -> Cel
     if objective in CONTRASTIVE:
         recipe = replace(recipe, batch=_CONTRASTIVE_BATCH, batch_start=256)
     config = Config(
-        world=WorldConfig(
+        world=make(
+            "world",
             dim=dim,
             rho=(*(slow,) * (dim - 1), slow**ratio),
             mixing="sinusoid" if plane else "affine-coupling",

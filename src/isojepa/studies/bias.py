@@ -29,14 +29,16 @@ import tyro
 from rich.console import Console
 from scipy.optimize import minimize_scalar
 
-from isojepa import fit, runs
-from isojepa.config import Config, ObjectiveConfig
+from isojepa import runs
+from isojepa.config import Config
 from isojepa.objectives import SIGReg
 from isojepa.objectives.gaussianity import EppsPulley
+from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.seeds import generator
 from isojepa.studies.bias_page import draw, page
 from isojepa.studies.quadrature import LAWS
 from isojepa.studies.results import write_figure, write_results
+from isojepa.training import fit
 from isojepa.training.recipe import Recipe
 
 Row = dict[str, Any]
@@ -62,7 +64,8 @@ def distance_and_bias(law: str) -> tuple[float, float]:
 def expected(scale: float, n: float) -> float:
     """E[T/n] for n samples of N(0, scale^2); n = inf for the distance of laws."""
     distance = ROOT * ((1 + 2 * scale**2) ** -0.5 - 2 * (2 + scale**2) ** -0.5 + 3**-0.5)
-    return distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    expectation: float = distance + ROOT / n * (1 - (1 + 2 * scale**2) ** -0.5)
+    return expectation
 
 
 def fixed_point(n: float) -> float:
@@ -180,7 +183,7 @@ class Study:
         """Train LeJEPA in the two-dimensional world; weight * batch as in the defaults' middle."""
         found = []
         recipe = Recipe(steps=self.steps, batch=n, batch_start=None, eval_every=self.steps)
-        objective = ObjectiveConfig(weight=min(0.5, 2e-3 * 860 / n), unbiased=unbiased)
+        objective = LeJEPASpec(weight=min(0.5, 2e-3 * 860 / n), unbiased=unbiased)
         for seed in range(self.seeds):
             config = Config(objective=objective, training=recipe, seed=seed)
             encoder, world, loss = runs.build_all(config)

@@ -76,7 +76,8 @@ def _points(axes: Axes, own: Runs, x: np.ndarray, y: np.ndarray, color: str, nam
 
 
 def _drawn(runs: Runs, key: str) -> np.ndarray:
-    return np.maximum(np.array([run[key] for run in runs], float), _FLOOR)
+    drawn: np.ndarray = np.maximum(np.array([run[key] for run in runs], float), _FLOOR)
+    return drawn
 
 
 def _arms(runs: Runs, key: str, at: np.ndarray) -> np.ndarray:

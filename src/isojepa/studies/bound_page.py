@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from isojepa.config import config_from
 from isojepa.studies.bound_figure import decomposition, error_against_bound
 from isojepa.studies.bound_worlds import correlation, world_of
 from isojepa.studies.findings import Column, Findings, Picture, Table, Value
@@ -52,7 +53,7 @@ def _run(row: Row) -> Run | None:
         "d": delta / (2 * rho * (1 - rho)),
         "study": str(row.labels.get("study", "")),
         "rho": rho,
-        "dim": world_of(row).dim,
+        "dim": config_from(row.config).context.dim,
         "cell": cell_of(row),
         "refuted": bool(row.scores.get("refuted")),
         "holds": row.scores.get("holds"),

@@ -15,16 +15,19 @@ Limitations.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
+from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
 from isojepa.studies.study import Cell, Label, Row, Study
 from isojepa.training.recipe import Recipe
 
 OBJECTIVES = {
-    "whitening": ObjectiveConfig(name="whitening", weight=0.5),
-    "SIGReg": ObjectiveConfig(name="lejepa", weight=2e-3),
-    "SIGReg, 4 λ": ObjectiveConfig(name="lejepa", weight=8e-3),
+    "whitening": WhiteningSpec(weight=0.5),
+    "SIGReg": LeJEPASpec(weight=2e-3),
+    "SIGReg, 4 λ": LeJEPASpec(weight=8e-3),
 }
 RHO = 0.9
 EQUAL, UNEQUAL = "equal", "unequal"
@@ -37,14 +40,14 @@ RATIOS = (
 SLOW = (0.7, RHO)  # correlations of the slowest of them
 DIMENSIONS = {4: (1, 2, 3, 4, 5, 6, 8, 10, 12), 2: (1, 2, 3, 4, 6)}
 
-_ENCODER = EncoderConfig(width=64, layers=3)
+_ENCODER = MLPSpec(width=64, layers=3)
 _RECIPE = Recipe(steps=1000, batch=1024, batch_start=256, eval_every=1000)
 _WORLDS = {
-    (4, EQUAL, RHO): WorldConfig(dim=4, rho=RHO, mixing="affine-coupling"),
-    (2, EQUAL, RHO): WorldConfig(dim=2, rho=RHO, mixing="sinusoid"),
+    (4, EQUAL, RHO): make("world", dim=4, rho=RHO, mixing="affine-coupling"),
+    (2, EQUAL, RHO): make("world", dim=2, rho=RHO, mixing="sinusoid"),
     **{
-        (4, UNEQUAL, slow): WorldConfig(
-            dim=4, rho=tuple(slow**ratio for ratio in RATIOS), mixing="affine-coupling"
+        (4, UNEQUAL, slow): make(
+            "world", dim=4, rho=tuple(slow**ratio for ratio in RATIOS), mixing="affine-coupling"
         )
         for slow in SLOW
     },

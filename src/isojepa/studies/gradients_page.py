@@ -93,7 +93,8 @@ def page(rows: Sequence[dict[str, Any]], settings: Mapping[str, Any]) -> str:
     far = [k for k, magnitude in enumerate(magnitudes) if magnitude >= 10]
 
     def pull(name: str) -> float:
-        return max(abs(by_test["outlier", name]["pull"][k]) for k in far)
+        largest: float = max(abs(by_test["outlier", name]["pull"][k]) for k in far)
+        return largest
 
     def table(kind: str) -> str:
         columns = ["test", *(f"{m:g}" for m in magnitudes), "growth", "not finite"]

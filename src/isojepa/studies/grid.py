@@ -14,9 +14,11 @@ at each point, without any training, is in `isojepa.studies.grid_theory`.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.registry import changed, make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import (
     OURS,
@@ -37,7 +39,7 @@ SPOTS = ((1e-3, 0.95), (5e-1, 0.95))  # where the published settings are run too
 
 # At small weights the embedding first shrinks, and must find what the views share before nothing is left of
 # it: a narrower or deeper encoder, or half the learning rate, often does not.
-_ENCODER = EncoderConfig(width=128, layers=4)
+_ENCODER = MLPSpec(width=128, layers=4)
 _RECIPE = Recipe(
     steps=3000, batch=BATCH, batch_start=None, learning_rate=6e-3, eval_every=1000, eval_samples=2000
 )
@@ -58,9 +60,9 @@ def cells(scale: str) -> list[Cell]:
 
 def _ours(weight: float, rho: float, seed: int) -> Cell:
     config = Config(
-        world=WorldConfig(rho=rho),
+        world=make("world", rho=rho),
         encoder=_ENCODER,
-        objective=ObjectiveConfig(name="lejepa", weight=weight, slices=16),
+        objective=LeJEPASpec(weight=weight, slices=16),
         training=_RECIPE,
         seed=seed,
     )
@@ -68,8 +70,8 @@ def _ours(weight: float, rho: float, seed: int) -> Cell:
 
 
 def _published(weight: float, rho: float, seed: int) -> Cell:
-    objective = replace(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
-    config = published_plane(WorldConfig(process="noisy-copies", rho=rho), objective, seed)
+    objective = changed(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
+    config = published_plane(make("world", process="noisy-copies", rho=rho), objective, seed)
     return Cell(config, {"settings": PUBLISHED, "weight": weight, "rho": rho, "seed": seed})
 
 

@@ -1,4 +1,4 @@
-"""Effect and response: how much of the world is recovered as recorded pairs are made more isotropic.
+"""How much of the world is recovered as recorded pairs are made more isotropic.
 
 Trajectories of a goal-directed arm (`isojepa.worlds.GoalReaching`) break what the theorems ask for: a
 bimodal wrist, unequal rates, noise that depends on the state. `isotropise` turns a knob from the data as

@@ -1,4 +1,4 @@
-"""Figure of the study of dose and response."""
+"""The figure of the study of isotropised pairs: what was recovered, against what the weights did."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Findings of the study of dose and response, in words with numbers from its rows.
+"""What the runs on isotropised pairs say, in sentences with numbers from the rows.
 
 The words were written after looking at the default settings' results; other settings get tables only.
 """

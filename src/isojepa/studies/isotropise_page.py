@@ -1,4 +1,4 @@
-"""Page of the study of dose and response."""
+"""The page of the study of isotropised pairs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -26,7 +26,6 @@ import tyro
 from rich.console import Console
 from torch import Tensor
 
-from isojepa import fit
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.encoders import MLP
@@ -35,6 +34,7 @@ from isojepa.objectives import LeJEPA
 from isojepa.seeds import generator
 from isojepa.studies.label_free_spectrum_page import draw, page
 from isojepa.studies.results import write_figure, write_results
+from isojepa.training import fit
 from isojepa.worlds import (
     AdditiveCoupling,
     AffineCoupling,
@@ -88,7 +88,8 @@ class Case:
         if self.noise:
             extra = torch.randn(h.shape, generator=generator(seed, "label-free", "noise"), dtype=h.dtype)
             h = h + extra * h.std(0) * math.sqrt(self.noise / (1 - self.noise))
-        return h.unflatten(0, z.shape[:2]).numpy()
+        along: np.ndarray = h.unflatten(0, z.shape[:2]).numpy()
+        return along
 
 
 def quadratic(share: float) -> Callable[[Tensor], Tensor]:

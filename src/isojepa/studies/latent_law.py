@@ -18,7 +18,9 @@ Here the same law is put into three worlds:
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.registry import Spec, make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import (
     OBJECTIVES,
@@ -37,7 +39,7 @@ WORLDS = ("noisy-copies", "langevin", "copula")
 RHO = 0.95
 SEEDS = 3  # published
 
-_ENCODER = EncoderConfig(width=48)
+_ENCODER = MLPSpec(width=48)
 _RECIPE = Recipe(steps=1800, batch=1024, eval_every=600, eval_samples=2000)
 # The cost of InfoNCE grows with the square of the batch, and it needs fewer steps.
 _RECIPES = {"InfoNCE": replace(_RECIPE, steps=1200, batch=512)}
@@ -86,8 +88,9 @@ def _published(alpha: float, mixing: str, name: str, seed: int) -> Cell:
     return Cell(config, _labels(PUBLISHED, "noisy-copies", alpha, mixing, name, seed))
 
 
-def _world(world: str, alpha: float, mixing: str) -> WorldConfig:
-    return WorldConfig(process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing)
+def _world(world: str, alpha: float, mixing: str) -> Spec:
+    spec: Spec = make("world", process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing)
+    return spec
 
 
 def _labels(

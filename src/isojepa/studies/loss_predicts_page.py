@@ -12,7 +12,6 @@ from typing import Any
 
 from isojepa.certificates.intervals import Interval
 from isojepa.config import config_from
-from isojepa.objectives import LeJEPA
 from isojepa.studies.bound_page import cell_of
 from isojepa.studies.bound_worlds import correlation
 from isojepa.studies.findings import Findings, Picture, Table
@@ -73,7 +72,7 @@ def _run(row: Row) -> Run | None:
         "study": str(row.labels.get("study", "")),
         "cell": cell_of(row),
         "rho": rho,
-        "dim": config.world.dim,
+        "dim": config.context.dim,
         "objective": config.objective.name,
         **{name: measured(row, name) for name in ("alignment", "sigreg", "whitening", "delta")},
         "total": None,
@@ -81,13 +80,11 @@ def _run(row: Row) -> Run | None:
     }
     regularizer = {"lejepa": "sigreg", "whitening": "whitening"}.get(config.objective.name)
     if regularizer is not None and run[regularizer] is not None and run["alignment"] is not None:
-        weight = config.objective.weight
-        if weight is None:
-            weight = LeJEPA().weight if regularizer == "sigreg" else _WHITENING
+        weight = float(row.config["objective"]["weight"])
         run["total"] = weight * run[regularizer] + (1 - weight) * run["alignment"]
     variance = measured(row, "mean_variance")
     if rho is not None and run["delta"] is not None and variance:
-        run["share"] = run["delta"] / (2 * rho * (1 - rho) * variance * (config.encoder.dim or run["dim"]))
+        run["share"] = run["delta"] / (2 * rho * (1 - rho) * variance * (config.context.embedding or 1))
     return run
 
 

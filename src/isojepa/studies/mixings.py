@@ -12,7 +12,9 @@ by a matched encoder, here by the same multilayer perceptron as the others.
 
 from collections.abc import Sequence
 
-from isojepa.config import Config, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.objectives.vicreg import VICRegSpec
+from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import (
     OBJECTIVES,
@@ -29,7 +31,7 @@ RELEASED = "VICReg, released ratios"
 MIXINGS = ("spiral", "sinusoid", "parabola", "affine-coupling")
 RHO = 0.95
 
-_OBJECTIVES = {**OBJECTIVES, RELEASED: ObjectiveConfig(name="vicreg")}
+_OBJECTIVES = {**OBJECTIVES, RELEASED: VICRegSpec()}
 _RECIPES = {"InfoNCE": Recipe(batch=512)}  # its cost grows with the square of the batch
 
 
@@ -55,7 +57,7 @@ def cells(scale: str) -> list[Cell]:
 
 
 def _ours(mixing: str, name: str, seed: int) -> Cell:
-    world = WorldConfig(rho=RHO, mixing=mixing)
+    world = make("world", rho=RHO, mixing=mixing)
     config = Config(
         world=world, objective=_OBJECTIVES[name], training=_RECIPES.get(name, Recipe()), seed=seed
     )
@@ -63,7 +65,7 @@ def _ours(mixing: str, name: str, seed: int) -> Cell:
 
 
 def _published(mixing: str, name: str, seed: int) -> Cell:
-    world = WorldConfig(process="noisy-copies", rho=RHO, mixing=mixing)
+    world = make("world", process="noisy-copies", rho=RHO, mixing=mixing)
     config = published_plane(world, PUBLISHED_OBJECTIVES[name], seed)
     return Cell(config, {"settings": PUBLISHED, "mixing": mixing, "objective": name, "seed": seed})
 

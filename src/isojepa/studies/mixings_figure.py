@@ -10,14 +10,14 @@ from torch import nn
 from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import arrange
 from isojepa.report.points import points_in_world
-from isojepa.runs import load
+from isojepa.runs import load_run
 from isojepa.studies.measured import grouped, mean, measured
 from isojepa.studies.results import COLORS, plain_axes
 from isojepa.studies.settings import PUBLISHED
 from isojepa.studies.study import Label, Row
-from isojepa.worlds import World
+from isojepa.worlds import Source
 
-Drawn = tuple[Row, nn.Module, World]
+Drawn = tuple[Row, nn.Module, Source]
 _LEAST = 1e-5  # of 1 - R^2 that is drawn
 _POINTS = 1000
 _HALF = 3.8  # half a square of latents, and of embeddings turned onto them
@@ -98,7 +98,7 @@ def _loaded(row: Row) -> Drawn | None:
     if row.path is None:
         return None
     try:
-        encoder, world, _ = load(row.path)
+        encoder, world, _ = load_run(row.path)
     except (ValueError, OSError):
         return None
     return row, encoder, world

@@ -69,7 +69,8 @@ def _cells(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _has_one_latent(row: Row) -> bool:
     """Whether a run has one latent of two and nothing of the other."""
     each = row.scores.get("r2_each") or [1.0]
-    return max(each) > _PARTIAL and min(each) < 1 - _PARTIAL
+    one_alone: bool = max(each) > _PARTIAL and min(each) < 1 - _PARTIAL
+    return one_alone
 
 
 def _table(cells: Sequence[dict[str, Any]]) -> Table:

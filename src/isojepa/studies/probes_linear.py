@@ -237,7 +237,8 @@ def logistic(x: Tensor, labels: Tensor, *, ridge: float = 1e-2, steps: int = 30)
 
 
 def _ols(x: Tensor, y: Tensor) -> Tensor:
-    return torch.linalg.solve(x.mT @ x, x.mT @ y).squeeze(-1)
+    theta: Tensor = torch.linalg.solve(x.mT @ x, x.mT @ y).squeeze(-1)
+    return theta
 
 
 def _heading(angle: float) -> Tensor:

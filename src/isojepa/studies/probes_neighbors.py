@@ -120,7 +120,8 @@ def measure(seed: int, law: Law, widths: list[float], sizes: Sizes) -> dict[tupl
     phases = 2 * math.pi * torch.rand(sizes.targets, 16, generator=draw, dtype=torch.float64)
 
     def target(x: Tensor) -> Tensor:
-        return (torch.tensordot(x, waves, 1) + phases).cos().sum(-1) * math.sqrt(2 / 16)
+        waved: Tensor = (torch.tensordot(x, waves, 1) + phases).cos().sum(-1) * math.sqrt(2 / 16)
+        return waved
 
     queries = law.sample(sizes.queries, draw)
     truth = target(queries)

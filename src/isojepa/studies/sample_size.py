@@ -13,21 +13,25 @@ Limitations.
 
 from collections.abc import Sequence
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.encoders.mlp import MLPSpec
+from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
+from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
 from isojepa.studies.study import Cell, Label, Row, Study
 from isojepa.training.recipe import Recipe
 
 OBJECTIVES = {
-    "SIGReg": ObjectiveConfig(name="lejepa", weight=2e-3),
-    "whitening": ObjectiveConfig(name="whitening", weight=0.5),
+    "SIGReg": LeJEPASpec(weight=2e-3),
+    "whitening": WhiteningSpec(weight=0.5),
 }
 SPIRAL, COUPLING, WIDE = "spiral, MLP", "coupling of 8, matched", "coupling of 16, matched"
 WORLDS = {
-    SPIRAL: (WorldConfig(mixing="spiral"), EncoderConfig(name="mlp")),
-    COUPLING: (WorldConfig(mixing="additive-coupling", dim=8), EncoderConfig(name="coupling")),
-    WIDE: (WorldConfig(mixing="additive-coupling", dim=16), EncoderConfig(name="coupling")),
+    SPIRAL: (make("world", mixing="spiral"), MLPSpec()),
+    COUPLING: (make("world", mixing="additive-coupling", dim=8), CouplingSpec()),
+    WIDE: (make("world", mixing="additive-coupling", dim=16), CouplingSpec()),
 }
 SIZES = tuple(2**k for k in range(6, 18))
 ENDLESS = 0  # label of runs on fresh pairs at every step

@@ -20,7 +20,12 @@ that ends with a linear map, whose scale only the regularizer can hold.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec
+from isojepa.objectives.infonce import InfoNCESpec, SlicedInfoNCESpec
+from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
+from isojepa.objectives.vicreg import VICRegSpec
+from isojepa.registry import Spec, changed, flatten, make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_RECIPE, PUBLISHED_SIGMA, shortened
 from isojepa.studies.study import Cell, Label, Row, Study
@@ -34,27 +39,27 @@ ATTEMPTS = 3  # encoders per world up to 32 latents, as published
 
 SUBSPACE = 4  # dimension of the slices of InfoNCE: their information is below the logarithm of the batch
 METHODS = {
-    "SIGReg": ObjectiveConfig(name="lejepa", weight=1e-4, slices=64),
-    "whitening": ObjectiveConfig(name="whitening", weight=1e-3),
-    "VICReg": ObjectiveConfig(name="vicreg", weight=1e-2),
-    "InfoNCE, published width": ObjectiveConfig(name="infonce", sigma=PUBLISHED_SIGMA),
-    "InfoNCE, matched width": ObjectiveConfig(name="infonce", sigma="matched"),
+    "SIGReg": LeJEPASpec(weight=1e-4, slices=64),
+    "whitening": WhiteningSpec(weight=1e-3),
+    "VICReg": VICRegSpec(weight=1e-2),
+    "InfoNCE, published width": InfoNCESpec(sigma=PUBLISHED_SIGMA),
+    "InfoNCE, matched width": InfoNCESpec(sigma="matched"),
     # at 0.5, the usual InfoNCE, the noise of random subspaces costs R^2 from 128 latents on
-    "InfoNCE, sliced": ObjectiveConfig(name="sliced-infonce", sigma="matched", k=SUBSPACE, weight=0.2),
+    "InfoNCE, sliced": SlicedInfoNCESpec(sigma="matched", k=SUBSPACE, weight=0.2),
 }
 CONTROL = "alignment alone"
 CONTROL_DIMS = (2, 8, 64, 256)
 FREE = "free encoder"
 FREE_DIMS = (2, 8, 64)
 FREE_METHODS = {
-    f"SIGReg at the published weight, {FREE}": ObjectiveConfig(name="lejepa", weight=1e-6, slices=64),
-    f"SIGReg, {FREE}": ObjectiveConfig(name="lejepa", weight=1e-3, slices=512),
-    f"whitening, {FREE}": ObjectiveConfig(name="whitening", weight=0.1),
+    f"SIGReg at the published weight, {FREE}": LeJEPASpec(weight=1e-6, slices=64),
+    f"SIGReg, {FREE}": LeJEPASpec(weight=1e-3, slices=512),
+    f"whitening, {FREE}": WhiteningSpec(weight=0.1),
 }
 PUBLISHED_METHODS = {
-    "SIGReg": ObjectiveConfig(name="lejepa", weight=1e-6, slices=256),
-    "whitening": ObjectiveConfig(name="whitening", weight=1e-6),
-    "InfoNCE, published width": ObjectiveConfig(name="infonce", sigma=PUBLISHED_SIGMA),
+    "SIGReg": LeJEPASpec(weight=1e-6, slices=256),
+    "whitening": WhiteningSpec(weight=1e-6),
+    "InfoNCE, published width": InfoNCESpec(sigma=PUBLISHED_SIGMA),
 }
 
 
@@ -105,7 +110,7 @@ def _ours(method: str, dim: int, world: int) -> Cell:
         recipe = replace(recipe, batch=512)  # similarities grow with the square of it
     if objective.name == "sliced-infonce":
         # subspaces that fill the space, or most directions are not seen in a step
-        objective = replace(objective, slices=max(8, dim // SUBSPACE))
+        objective = changed(objective, slices=max(8, dim // SUBSPACE))
         recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * learning_rate(dim))
         if dim > 512:  # still rising after 2,500 steps of so small a batch
             recipe = replace(recipe, steps=2 * recipe.steps, eval_every=2 * recipe.steps)
@@ -114,13 +119,13 @@ def _ours(method: str, dim: int, world: int) -> Cell:
 
 def _control(dim: int, world: int) -> Cell:
     cell = _ours("SIGReg", dim, world)
-    config = replace(cell.config, objective=replace(cell.config.objective, weight=0.0))
+    config = replace(cell.config, objective=changed(cell.config.objective, weight=0.0))
     return Cell(config, {**cell.labels, "method": CONTROL})
 
 
 def _free(method: str, dim: int) -> Cell:
     cell = _ours("SIGReg", dim, 0)
-    encoder = replace(cell.config.encoder, name="free-coupling")
+    encoder = FreeCouplingSpec(layers=flatten(cell.config.encoder)["layers"])
     config = replace(cell.config, encoder=encoder, objective=FREE_METHODS[method])
     return Cell(config, {**cell.labels, "method": method})
 
@@ -131,10 +136,11 @@ def _published(method: str, dim: int, world: int, attempt: int) -> Cell:
 
 
 def _cell(
-    method: str, settings: str, objective: ObjectiveConfig, recipe: Recipe, dim: int, world: int, attempt: int
+    method: str, settings: str, objective: Spec, recipe: Recipe, dim: int, world: int, attempt: int
 ) -> Cell:
     config = Config(
-        world=WorldConfig(
+        world=make(
+            "world",
             process="noisy-copies",
             dim=dim,
             rho=RHO,
@@ -142,7 +148,7 @@ def _cell(
             mixing_layers=LAYERS,
             mixing_seed=world,
         ),
-        encoder=EncoderConfig(name="coupling", layers=LAYERS),
+        encoder=CouplingSpec(layers=LAYERS),
         objective=objective,
         training=recipe,
         seed=1000 * attempt + world,

@@ -30,7 +30,8 @@ from isojepa.objectives import SIGReg, Whitening
 from isojepa.objectives.alignment import to_centre
 from isojepa.objectives.gaussianity.statistic import AxisWarning
 from isojepa.seeds import generator
-from isojepa.worlds import World
+from isojepa.worlds import Source
+from isojepa.worlds.source import Observable, observable
 
 _SEED = 1  # not that of any training run's data: streams have names of their own besides
 _SAMPLES = 40_000  # at least: in 1,024 dimensions the fit of fewer costs R^2
@@ -38,30 +39,40 @@ _LOSS_PAIRS = 10_240
 _BATCH = 256  # of the published SIGReg, whose value grows with it
 _EACH = 16
 _GRID = 100
+Views = tuple[torch.Tensor, torch.Tensor]
 
 
-def score(encoder: nn.Module, world: World) -> dict[str, Any]:
+def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
     """Measure a trained encoder in its world.
 
     Raises:
         NotFinite: the embeddings are not finite.
     """
-    samples = max(_SAMPLES, default_samples(world.dim))
+    dim = world.facts.dim
+    if dim is None:
+        raise ValueError("scores compare with latents, which this world does not know")
+    samples = max(_SAMPLES, default_samples(dim))
     certificate = certify(encoder, world, samples=samples, checks=False, seed=_SEED)
     scores = _of_certificate(certificate)
-    pairs = world.sample(samples, generator(_SEED, "observed"))
-    observed = pairs.x.flatten(1).double().numpy()
-    scores["r2_x_to_z"] = held_out_r2(observed, pairs.z.double().numpy())
+    (observed, _), (z, _) = draw(world, samples, "observed")
+    scores["r2_x_to_z"] = held_out_r2(observed.flatten(1).double().numpy(), z.double().numpy())
     scores |= losses(encoder, world)
-    if world.dim == 2:
+    if dim == 2 and observable(world):
         scores |= on_grid(encoder, world)
     return scores
 
 
-def losses(encoder: nn.Module, world: World) -> dict[str, float]:
+def draw(world: Source, n: int, stream: str) -> tuple[Views, Views]:
+    """Observations and latents of n fresh pairs."""
+    batch = world.sample(n, generator(_SEED, stream))
+    (x, x_next), (z, z_next) = batch.views, batch.latents
+    return (x, x_next), (z, z_next)
+
+
+def losses(encoder: nn.Module, world: Source) -> dict[str, float]:
     """Alignment, SIGReg and whitening of an encoder on fresh pairs, whatever it was trained with."""
-    pairs = world.sample(_LOSS_PAIRS, generator(_SEED, "losses"))
-    views = torch.stack((embed(encoder, pairs.x), embed(encoder, pairs.x_next)))
+    observed, _ = draw(world, _LOSS_PAIRS, "losses")
+    views = torch.stack([embed(encoder, view) for view in observed])
     batches = views.reshape(-1, _BATCH, views.shape[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AxisWarning)  # the axes are known here
@@ -73,7 +84,7 @@ def losses(encoder: nn.Module, world: World) -> dict[str, float]:
     }
 
 
-def on_grid(encoder: nn.Module, world: World) -> dict[str, float | None]:
+def on_grid(encoder: nn.Module, world: Observable) -> dict[str, float | None]:
     """The published score of the plane: a linear map fitted and scored on one grid over [-3, 3]^2.
 
     It weighs the corners, which the world hardly visits, as much as the centre. None where the encoder has no
@@ -82,7 +93,7 @@ def on_grid(encoder: nn.Module, world: World) -> dict[str, float | None]:
     line = torch.linspace(-3, 3, _GRID)
     z = torch.cartesian_prod(line, line)
     with torch.no_grad():
-        observed = world.mixing(z)
+        observed = world.observe(z)
     h, z_grid = embed(encoder, observed).double().numpy(), z.double().numpy()
     scores: dict[str, float | None] = {"r2_grid": None, "orthogonality_grid": None}
     if not np.isfinite(h).all():

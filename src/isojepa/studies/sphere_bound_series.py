@@ -57,7 +57,8 @@ def directions(dim: int, count: int, kind: str, draw: torch.Generator) -> Array:
     """
     if kind == "random":
         normal = torch.randn(count, dim, generator=draw, dtype=torch.float64)
-        return (normal / normal.norm(dim=1, keepdim=True)).numpy()
+        units: np.ndarray = (normal / normal.norm(dim=1, keepdim=True)).numpy()
+        return units
     turn = np.arange(count) * math.pi * (3 - math.sqrt(5))
     if dim == 2:
         points = np.stack([np.cos(turn), np.sin(turn)], axis=1)
@@ -66,7 +67,8 @@ def directions(dim: int, count: int, kind: str, draw: torch.Generator) -> Array:
         radius = np.sqrt(1 - height**2)
         points = np.stack([radius * np.cos(turn), radius * np.sin(turn), height], axis=1)
     rotation = torch.linalg.qr(torch.randn(dim, dim, generator=draw, dtype=torch.float64)).Q.numpy()
-    return points @ rotation
+    turned: np.ndarray = points @ rotation
+    return turned
 
 
 def kernel(cosines: Array, energies: Array, dim: int) -> Array:

@@ -6,16 +6,16 @@ alone: studies that share a run share its record, whatever folder of records the
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig, config_from
+from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.runs import record_path
 from isojepa.studies.findings import Findings
-from isojepa.training.recipe import Recipe
+from isojepa.training.formats import format_of, migrate
 from isojepa.training.records import Record, record_id
 
 Label = str | int | float
@@ -25,11 +25,6 @@ SCALES = {
     "paper": "all cells with the published steps and seeds beside ours",
 }
 RECORDS = Path("runs/studies")
-_SECTIONS = (Config, WorldConfig, EncoderConfig, ObjectiveConfig, Recipe)
-_FLOATS = {  # of each part of a config, the settings that are floats
-    part: {name for name, hint in get_type_hints(part).items() if float in (get_args(hint) or (hint,))}
-    for part in _SECTIONS
-}
 _KINDS = {"labels": dict, "scores": dict, "status": str, "steps": int, "seconds": int | float, "record": str}
 
 
@@ -74,8 +69,8 @@ class Row:
     path: Path | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; settings that are open in every config, unless asked for, are left out."""
-        return {**self.values(), "config": _without_open(self.config, Config().to_dict())}
+        """Plain values for JSON."""
+        return self.values()
 
     def values(self) -> dict[str, Any]:
         """What is kept of the row: all but where its record is."""
@@ -97,7 +92,7 @@ class Row:
                 raise ValueError(f"not a row of a study: {name} is {value!r}")
         return replace(
             row,
-            config=config_from(row.config).to_dict(),
+            config=config_from(migrate(row.config, format_of(row.config))).to_dict(),
             labels=_numbers(row.labels),
             scores=_numbers(row.scores),
             loss=_numbers(row.loss),
@@ -175,30 +170,14 @@ def _checked(cell: Cell) -> Cell:
     """The cell, whose config must have the name it will have after its way through JSON to a worker."""
     if not (isinstance(cell, Cell) and isinstance(cell.config, Config) and isinstance(cell.labels, Mapping)):
         raise ValueError(f"a cell must be a Cell of a Config and labels, got {cell!r}")
-    config = cell.config
-    if all(map(_is_exact, (config, config.world, config.encoder, config.objective, config.training))):
-        return cell
-    return replace(cell, config=config_from(plain(config.to_dict())))
-
-
-def _is_exact(section: Any) -> bool:
-    """Whether JSON gives back every setting with its type: no int for a float, no number of numpy."""
-    floats = _FLOATS.get(type(section))
-    return floats is not None and all(
-        isinstance(value, str | bool | None)
-        or is_dataclass(value)
-        or type(value) is float
-        or (type(value) is int and name not in floats)
-        or (type(value) is tuple and all(type(entry) is float for entry in value))
-        for name, value in vars(section).items()
-    )
+    return replace(cell, config=config_from(plain(cell.config.to_dict())))
 
 
 def _row(cell: Cell, path: Path) -> Row | None:
     try:
         record = Record(path)
         result, scores = record.result, record.scores
-        if result is None or scores is None or record_id(record.config) != path.name:
+        if result is None or scores is None or record.id != record_id(cell.config.to_dict()):
             return None
         return Row(
             labels=dict(cell.labels),
@@ -214,17 +193,6 @@ def _row(cell: Cell, path: Path) -> Row | None:
         )
     except (ValueError, TypeError, AttributeError, KeyError):  # a file that holds something else
         return None
-
-
-def _without_open(value: Any, default: Any) -> Any:
-    """Nested settings without those that are None by default too; a None that was asked for stays."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: _without_open(entry, default.get(key))
-        for key, entry in value.items()
-        if entry is not None or default.get(key) is not None
-    }
 
 
 def _numbers(value: Any) -> Any:

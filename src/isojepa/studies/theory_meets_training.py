@@ -184,7 +184,7 @@ class Study:
             progress=False,
         )
         pairs = world.sample(self.samples, generator(seed, "theory", "score"))
-        return np.asarray(embed(encoder, pairs.x), np.float64), pairs.z.double().numpy()
+        return np.asarray(embed(encoder, pairs.views[0]), np.float64), pairs.latents[0].double().numpy()
 
 
 def _sampled(spectrum: Eigensystem) -> tuple[list[float], list[float]]:

@@ -20,40 +20,44 @@ from rich.console import Console
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify
-from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.config import Config
+from isojepa.encoders.coupling import CouplingSpec
+from isojepa.encoders.mlp import MLPSpec
 from isojepa.files import write_json, write_text
+from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
+from isojepa.registry import make
 from isojepa.studies.results import markdown_table
 from isojepa.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)
 DEFAULT = Config()
-LONG = replace(DEFAULT, encoder=EncoderConfig(width=96), training=Recipe(steps=6000))
-COUPLING = Config(world=WorldConfig(mixing="additive-coupling"), encoder=EncoderConfig(name="coupling"))
+LONG = replace(DEFAULT, encoder=MLPSpec(width=96), training=Recipe(steps=6000))
+COUPLING = Config(world=make("world", mixing="additive-coupling"), encoder=CouplingSpec())
 
 # One setting changed at a time; the rest as in the defaults.
 CHANGES: dict[str, Config] = {
     "batch 256, constant": replace(DEFAULT, training=Recipe(batch=256, batch_start=None)),
     "batch 860, constant (as many pairs)": replace(DEFAULT, training=Recipe(batch=860, batch_start=None)),
     "batch 2048, constant": replace(DEFAULT, training=Recipe(batch=2048, batch_start=None)),
-    "width 256, 4 layers (published)": replace(DEFAULT, encoder=EncoderConfig(width=256, layers=4)),
-    "width 32": replace(DEFAULT, encoder=EncoderConfig(width=32)),
-    "4 layers": replace(DEFAULT, encoder=EncoderConfig(layers=4)),
+    "width 256, 4 layers (published)": replace(DEFAULT, encoder=MLPSpec(width=256, layers=4)),
+    "width 32": replace(DEFAULT, encoder=MLPSpec(width=32)),
+    "4 layers": replace(DEFAULT, encoder=MLPSpec(layers=4)),
     "learning rate 3e-3 (published)": replace(DEFAULT, training=Recipe(learning_rate=3e-3)),
     "learning rate 1e-2": replace(DEFAULT, training=Recipe(learning_rate=1e-2)),
     "constant-cosine schedule (published)": replace(DEFAULT, training=Recipe(schedule="constant-cosine")),
     "beta2 0.999": replace(DEFAULT, training=Recipe(beta2=0.999)),
-    "weight 5e-4": replace(DEFAULT, objective=ObjectiveConfig(weight=5e-4)),
-    "weight 8e-3": replace(DEFAULT, objective=ObjectiveConfig(weight=8e-3)),
-    "4 slices": replace(DEFAULT, objective=ObjectiveConfig(slices=4)),
-    "256 slices (published)": replace(DEFAULT, objective=ObjectiveConfig(slices=256)),
-    "unbiased statistic": replace(DEFAULT, objective=ObjectiveConfig(unbiased=True)),
-    "views pooled": replace(DEFAULT, objective=ObjectiveConfig(pooled=True)),
-    "whitening in place of SIGReg": replace(DEFAULT, objective=ObjectiveConfig(name="whitening", weight=0.5)),
+    "weight 5e-4": replace(DEFAULT, objective=LeJEPASpec(weight=5e-4)),
+    "weight 8e-3": replace(DEFAULT, objective=LeJEPASpec(weight=8e-3)),
+    "4 slices": replace(DEFAULT, objective=LeJEPASpec(slices=4)),
+    "256 slices (published)": replace(DEFAULT, objective=LeJEPASpec(slices=256)),
+    "unbiased statistic": replace(DEFAULT, objective=LeJEPASpec(unbiased=True)),
+    "views pooled": replace(DEFAULT, objective=LeJEPASpec(pooled=True)),
+    "whitening in place of SIGReg": replace(DEFAULT, objective=WhiteningSpec(weight=0.5)),
     "1000 steps": replace(DEFAULT, training=Recipe(steps=1000)),
     "4000 steps": replace(DEFAULT, training=Recipe(steps=4000)),
     "all as published, 2000 steps": Config(
-        encoder=EncoderConfig(width=256, layers=4),
-        objective=ObjectiveConfig(weight=1e-3, slices=256),
+        encoder=MLPSpec(width=256, layers=4),
+        objective=LeJEPASpec(weight=1e-3, slices=256),
         training=Recipe(
             batch=256, batch_start=None, learning_rate=3e-3, schedule="constant-cosine", beta2=0.999
         ),
@@ -67,7 +71,7 @@ def configs() -> Iterator[tuple[str, str, Config]]:
         yield "spiral", "defaults", replace(DEFAULT, seed=seed)
         yield "spiral", "width 96, 6000 steps", replace(LONG, seed=seed)
         for mixing in ("sinusoid", "parabola", "affine-coupling"):
-            yield "mixings", mixing, replace(DEFAULT, world=WorldConfig(mixing=mixing), seed=seed)
+            yield "mixings", mixing, replace(DEFAULT, world=make("world", mixing=mixing), seed=seed)
         yield "mixings", "additive-coupling, matched encoder", replace(COUPLING, seed=seed)
     for label, config in CHANGES.items():
         yield "settings", label, config
@@ -98,7 +102,7 @@ class Study:
 
     def _one(self, config: Config) -> dict[str, Any]:
         run = runs.train(config, self.records)
-        encoder, world, record = runs.load(runs.record_path(config, self.records))
+        encoder, world, record = runs.load_run(runs.record_path(config, self.records))
         certificate = certify(encoder, world, checks=False)
         numbers = _numbers(certificate)
         result = record.result or {}

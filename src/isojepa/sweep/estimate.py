@@ -132,25 +132,17 @@ def makespan(seconds: Iterable[float], workers: int) -> float:
 def count_cost(config: Config) -> Cost:
     """A price from a count of operations: good to a small factor, and free."""
     try:
-        encoder, world, _ = build_all(config)
+        encoder, _, _ = build_all(config)
     except ValueError:  # told when the run itself is tried
         return Cost(_OVERHEAD, 0.0, 0.0)
-    dim = world.dim if config.encoder.dim is None else config.encoder.dim
+    context = config.context
+    dim, latents = context.embedding or 1, context.dim or 1
     weights = sum(parameter.numel() for parameter in encoder.parameters())
-    recipe, name = config.training, config.objective.name
+    recipe = config.training
     batch = sum(recipe.batch_at(round(i * (recipe.steps - 1) / 16)) for i in range(17)) / 17
-    operations = 12.0 * batch * weights
-    if name in ("infonce", "aninfonce"):
-        operations += batch**2 * (6 * dim + 50)
-    elif name == "sliced-infonce":
-        operations += batch**2 * 400 * (config.objective.slices or 16)
-    elif name == "lejepa":
-        slices = config.objective.slices or min(1024, max(16, 8 * dim))
-        operations += 2 * batch * slices * (6 * dim + 150)
-    else:
-        operations += 12 * batch * dim**2
+    operations = 12.0 * batch * weights + config.objective.operations(batch, dim)
     evaluation = recipe.eval_samples * (2 * weights + 4 * dim**2) / _SPEED
-    return Cost(_OVERHEAD + operations / _SPEED, evaluation, scoring_seconds(world.dim))
+    return Cost(_OVERHEAD + operations / _SPEED, evaluation, scoring_seconds(latents))
 
 
 def _scaled(key: str, counted: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
@@ -200,7 +192,7 @@ def _recorded(task: Task, folder: Path) -> Cost | None:
     try:
         scoring = float(read_json(notes_path(folder, task.name, "json"))["scoring"])
     except (ValueError, KeyError, TypeError):
-        scoring = scoring_seconds(task.config.world.dim)
+        scoring = scoring_seconds(task.config.context.dim or 1)
     return Cost(step, 0.0, scoring)
 
 

@@ -10,7 +10,8 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from isojepa.config import Config
+from isojepa.config import SECTIONS, Config
+from isojepa.registry import price
 from isojepa.runs import build_all
 from isojepa.studies.scores import score
 from isojepa.training.loop import fit
@@ -83,30 +84,27 @@ def _seconds(config: Config, steps: int, batch: int, samples: int) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.process_time()  # others may want the cores now, but the price is that of a free one
-        fit(encoder, world, objective, **vars(recipe), seed=config.seed, progress=False)
+        fit(encoder, world, objective, recipe=recipe, seed=config.seed, progress=False)
         return time.process_time() - started
 
 
 def _scoring(config: Config, left: float) -> float:
     encoder, world, _ = build_all(config)
-    if world.dim > _SCORED or left <= 0:
-        return scoring_seconds(world.dim)
+    dim = world.facts.dim or 1
+    if dim > _SCORED or left <= 0:
+        return scoring_seconds(dim)
     try:
         score(encoder.eval(), world)  # compiles
         started = time.process_time()
         score(encoder, world)
         return time.process_time() - started
     except ValueError:  # an encoder that was not trained may have no scores
-        return scoring_seconds(world.dim)
+        return scoring_seconds(dim)
 
 
 def cost_key(config: Config) -> dict[str, Any]:
     """What decides the price of a step: runs that agree in it cost the same, whatever their seeds."""
-    world = {k: v for k, v in vars(config.world).items() if k not in ("rho", "lag", "shape", "mixing_seed")}
-    free = ("weight", "sigma", "covariance_weight", "t_max")
-    objective = {k: v for k, v in vars(config.objective).items() if k not in free}
-    if isinstance(config.objective.sigma, str):
-        objective["sigma"] = config.objective.sigma
-    recipe = config.training
-    pairs = {name: getattr(recipe, name) for name in ("batch", "batch_start", "pairs", "eval_samples")}
-    return {"world": world, "encoder": vars(config.encoder), "objective": objective, "training": pairs}
+    config = config.resolved()
+    sections = {name: price(getattr(config, name)) for name in SECTIONS}
+    sizes = ("batch", "batch_start", "pairs", "eval_samples", "precision", "accumulate")
+    return {**sections, "training": {name: getattr(config.training, name) for name in sizes}}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isojepa.training.records import Record, load_tensors, record_id
+from isojepa.training.records import Record, load_tensors
 
 T = TypeVar("T")
 STATES = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
@@ -33,7 +33,7 @@ def state_of(path: Path) -> str:
             return "started"
         if record.scores is None:
             return "trained"
-        return "done" if record_id(record.config) == path.name else "started"
+        return "done"
     except (ValueError, OSError):
         return "started"
 

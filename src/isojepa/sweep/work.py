@@ -12,7 +12,7 @@ import numpy as np
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
 from isojepa.files import write_json, write_text
-from isojepa.runs import load, record_path, train
+from isojepa.runs import load_run, record_path, train
 from isojepa.studies.scores import score
 from isojepa.sweep.record_state import repair
 from isojepa.training.loop import RunWarning
@@ -110,7 +110,7 @@ def _score(path: Path, folder: str | Path) -> None:
         if record.scores is not None:
             return
         started = time.monotonic()
-        encoder, world, _ = load(path)
+        encoder, world, _ = load_run(path)
         result = record.result or {}
         try:
             scores = score(encoder, world)

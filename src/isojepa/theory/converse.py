@@ -230,7 +230,8 @@ def slowest(points: np.ndarray, potential: np.ndarray, count: int) -> np.ndarray
     leaving = np.concatenate([between, [0.0]]) + np.concatenate([[0.0], between])
     off = -between / np.sqrt(weight[1:] * weight[:-1])
     _, vectors = eigh_tridiagonal(leaving / weight, off, select="i", select_range=(0, count - 1))
-    return vectors / np.sqrt(weight)[:, None]
+    functions: np.ndarray = vectors / np.sqrt(weight)[:, None]
+    return functions
 
 
 def _changes(values: Sequence[float] | np.ndarray) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,29 +10,39 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.seeds import generator
+from isojepa.training.rebuilding import recipe_of
 from isojepa.training.recipe import Recipe
-from isojepa.worlds import World
+from isojepa.worlds import Source
 
 
 def describe(
-    encoder: nn.Module, world: World, objective: nn.Module, recipe: Recipe, seed: int
+    models: Mapping[str, nn.Module],
+    source: Source,
+    objective: Callable[..., Any],
+    recipe: Recipe,
+    seed: int,
 ) -> dict[str, Any]:
     """A config for a run that was made from Python objects: readable, and distinct for distinct runs.
 
     What a description in words may leave out, such as the body of a function, shows in the fingerprints: of
-    the weights the run starts from, and of a few pairs of the world.
+    the weights the run starts from, and of a few states of the source. Where a model can be made again from
+    its class and arguments, it says how (`isojepa.training.rebuilding`).
     """
-    start = [*encoder.state_dict().values(), *objective.state_dict().values()]
-    sample = world.sample(8, generator(0, "fingerprint"))
+    modules = [*models.values(), *([objective] if isinstance(objective, nn.Module) else [])]
+    start = [value for module in modules for value in module.state_dict().values()]
+    sample = source.sample(8, generator(0, "fingerprint"))
+    drawn = [*(sample.z or ()), *sample.views]
+    spelled = {name: _spelled(module) for name, module in models.items()}
     return {
         "made_from": "python",
-        "world": _spelled(world),
-        "encoder": _spelled(encoder),
+        "world": _spelled(source),
+        "encoder": spelled["encoder"] if list(spelled) == ["encoder"] else spelled,
         "objective": _spelled(objective),
         "training": asdict(recipe),
         "seed": seed,
         "initial_weights": _fingerprint(start),
-        "world_sample": _fingerprint([sample.z, sample.z_next, sample.x, sample.x_next]),
+        "world_sample": _fingerprint(drawn),
+        "models": {name: made for name, module in models.items() if (made := recipe_of(module)) is not None},
     }
 
 

@@ -1,6 +1,6 @@
 """Loggers: where a run's metrics go besides its record. They need `pip install "isojepa[loggers]"`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError('TensorBoard needs: pip install "isojepa[loggers]"') from error
-        self._open = lambda step: SummaryWriter(str(folder), purge_step=step)
+        self._open: Callable[[int], Any] = lambda step: SummaryWriter(str(folder), purge_step=step)
         self._writer: SummaryWriter | None = None
 
     def log(self, row: Mapping[str, float]) -> None:
@@ -80,7 +80,7 @@ class WeightsAndBiases:
             "config": dict(config or {}),
             "mode": mode,
         }
-        self._begin = lambda: wandb.init(**settings)
+        self._begin: Callable[[], Any] = lambda: wandb.init(**settings)
         self._run: Any = None
 
     def log(self, row: Mapping[str, float]) -> None:

@@ -1,185 +1,108 @@
-"""The only training loop: AdamW on fresh pairs, evaluated on held-out ones, resumable at any step.
+"""The only training loop: AdamW on batches of any source, evaluated as it goes, resumable at any step.
 
-The batch and the slices of step s come from the streams ("data", s) and ("slices", s) of the seed, so the
-state to save is the weights and the optimiser's alone, and a run that was killed and started again ends
-with the same bits as one that was not (on the same machine, with the same number of threads).
+The batch and the draws of step s come from streams of the seed that are named by s, so the state to save is
+the weights and the optimiser's alone, and a run that was killed and started again ends with the same bits
+as one that was not (on the same machine, with the same number of threads and ranks). Several ranks share
+every batch; the loss is that of one process with the whole of it.
 """
 
+import contextlib
+import itertools
 import math
 import shutil
 import time
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.encoders.modes import embed, evaluating
-from isojepa.linear import collapsed, held_out_r2, spread
-from isojepa.objectives.loss import Loss
+from isojepa.encoders.modes import evaluating
+from isojepa.encoders.norms import synchronised
+from isojepa.evaluations import Evaluation, default_evaluations
+from isojepa.linear import collapsed
 from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
+from isojepa.training.averages import WeightAverage
 from isojepa.training.checkpoints import Progress
 from isojepa.training.description import describe
 from isojepa.training.display import Bar
 from isojepa.training.interrupts import Interrupts
+from isojepa.training.learner import Call, Learner, check_models, named_models
 from isojepa.training.loggers import Logger
-from isojepa.training.recipe import DEFAULT, Recipe
+from isojepa.training.parameters import decayed_groups
+from isojepa.training.recipe import Recipe, Settings
 from isojepa.training.records import Record
+from isojepa.training.run import Run, RunWarning
 from isojepa.training.schedules import SCHEDULES
-from isojepa.worlds import World
+from isojepa.training.shares import Shares
+from isojepa.training.team import BROKEN, FINE, STOP, Team
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.source import Source, check_source
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
-
-class RunWarning(UserWarning):
-    """A run ended, but not well."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What training leaves.
-
-    Attributes:
-        encoder: the trained encoder, in evaluation mode.
-        status: "done", "collapsed" or "diverged".
-        reason: one sentence when the run did not end well, else empty.
-        metrics: one row per evaluation.
-        seconds: training time.
-        record: the run's folder, if it has one.
-    """
-
-    encoder: nn.Module
-    status: str
-    reason: str
-    metrics: list[dict[str, Any]] = field(repr=False)
-    seconds: float
-    record: Record | None
-
-    @property
-    def r2(self) -> float:
-        """Held-out R^2 of the latents regressed on the embeddings, at the last evaluation."""
-        return float(self.metrics[-1]["r2"]) if self.metrics else math.nan
-
-
-class Learner(nn.Module):
-    """Encoder and objective as one module, so that learned parts of either are trained together."""
-
-    def __init__(self, encoder: nn.Module, objective: nn.Module) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.objective = objective
-
-    def forward(self, x: Tensor, views: int, slices: torch.Generator) -> dict[str, Tensor]:
-        """The loss of stacked views (view * batch, ...) and its terms, by name."""
-        h = self.encoder(x)
-        loss = self.objective(h.reshape(views, -1, h.shape[-1]), slices)
-        if not isinstance(loss, Loss):
-            raise ValueError(
-                f"objective must return a Loss, got {type(loss).__name__}; a regularizer alone is none: "
-                "use LeJEPA(regularizer=...)"
-            )
-        return {"loss": loss.total, **loss.terms}
+__all__ = ["Run", "RunWarning", "fit"]
 
 
 def fit(
-    encoder: nn.Module,
-    world: World,
-    objective: nn.Module,
+    model: nn.Module | Mapping[str, nn.Module],
+    source: Source,
+    objective: Callable[..., Any],
     *,
-    steps: int = DEFAULT.steps,
-    batch: int = DEFAULT.batch,
-    batch_start: int | None = DEFAULT.batch_start,
-    pairs: int | None = DEFAULT.pairs,
-    learning_rate: float = DEFAULT.learning_rate,
-    schedule: str = DEFAULT.schedule,
-    warmup: float = DEFAULT.warmup,
-    weight_decay: float = DEFAULT.weight_decay,
-    beta2: float = DEFAULT.beta2,
-    clip: float | None = DEFAULT.clip,
-    eval_every: int = DEFAULT.eval_every,
-    eval_samples: int = DEFAULT.eval_samples,
-    checkpoint_seconds: float = DEFAULT.checkpoint_seconds,
-    accelerator: str = DEFAULT.accelerator,
+    recipe: Recipe | None = None,
+    evaluations: Sequence[Evaluation] | None = None,
     seed: int = 0,
     record: str | Path | None = None,
     config: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
+    **settings: Unpack[Settings],
 ) -> Run:
-    """Train an encoder in a world.
+    """Train a model, or several, on batches of a source.
 
-    The encoder starts from the weights it has. With a record, the same call goes on where it was stopped,
-    and returns at once when the run is finished.
+    Models start from the weights they have. With a record, the same call goes on where it was stopped, and
+    returns at once when the run is finished.
 
     Args:
-        encoder: maps observations to embeddings; trained in place.
-        world: where pairs come from.
-        objective: what is minimised, see `isojepa.objectives.Objective`.
-        steps, batch, batch_start, pairs, learning_rate, schedule, warmup, weight_decay, beta2, clip,
-            eval_every, eval_samples, checkpoint_seconds, accelerator: see `Recipe`.
+        model: maps observations to embeddings, see `isojepa.encoders.Model`; or several by name. Trained in
+            place.
+        source: where batches come from, e.g. a `World`.
+        objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
+        recipe: steps, batch, learning rate, devices, ...
+        evaluations: what is measured while it trains; by default recovery where the source knows its
+            latents, else the spread of the embedding.
         seed: draws the data, the slices and the held-out set.
         record: folder of the run; none keeps everything in memory.
         config: what the record says it was made from; by default a description of the arguments.
         progress: draw a progress bar; by default when standard error is a terminal.
         loggers: receive every row of metrics.
+        settings: single settings of the recipe, e.g. `steps=500`.
 
     Returns:
         The run. If it diverged or collapsed, `status` and `reason` say so and a RunWarning is given.
 
     Raises:
-        ValueError: the encoder does not fit the world, or the record is not this run's.
+        ValueError: the model does not fit the source, or the record is not this run's.
     """
-    recipe = Recipe(
-        steps=steps,
-        batch=batch,
-        batch_start=batch_start,
-        pairs=pairs,
-        learning_rate=learning_rate,
-        schedule=schedule,
-        warmup=warmup,
-        weight_decay=weight_decay,
-        beta2=beta2,
-        clip=clip,
-        eval_every=eval_every,
-        eval_samples=eval_samples,
-        checkpoint_seconds=checkpoint_seconds,
-        accelerator=accelerator,
-    ).checked()
-    _check_fit(encoder, world)
-    fabric = _fabric(recipe.accelerator)
+    recipe = replace(recipe or Recipe(), **settings).checked()
+    models = named_models(model)
+    check_models(models, check_source(source, "source").sample(4, generator(0, "probe")))
+    if evaluations is None:
+        evaluations = default_evaluations(source, recipe.eval_samples)
+    team = Team(recipe)
+    training = _Training(models, source, objective, recipe, seed, evaluations, loggers, team)
     if record is None:
-        return _Training(encoder, world, objective, recipe, seed, None, loggers, fabric).run(progress)
-    folder = Record.start(record, config or describe(encoder, world, objective, recipe, seed))
-    with folder.locked():
-        if folder.result is not None:
-            return _finished(encoder, objective, folder, folder.result)
-        folder.clean()
-        return _Training(encoder, world, objective, recipe, seed, folder, loggers, fabric).run(progress)
-
-
-def _fabric(accelerator: str) -> "Fabric":
-    """The device to train on.
-
-    Raises:
-        ValueError: there is no such device.
-    """
-    from lightning_fabric import Fabric  # seconds to import: only for those who train
-
-    try:
-        with warnings.catch_warnings():
-            # where Slurm is installed it asks for srun, which one device does not need
-            warnings.filterwarnings("ignore", message=".*srun.*")
-            return Fabric(accelerator=accelerator, devices=1)
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"accelerator must be a device of this machine, got {accelerator!r}: {error}"
-        ) from error
+        return training.run(progress).warned()
+    told = config or describe(models, source, objective, recipe, seed)
+    folder = team.by_first(lambda: Record.start(record, told))
+    with contextlib.ExitStack() as held:
+        team.by_first(lambda: held.enter_context(folder.locked()))
+        if team.by_first(lambda: folder.result) is not None:
+            return training.finished(folder).warned()
+        team.by_first(folder.clean)
+        training.record = folder
+        return training.run(progress).warned()
 
 
 class _Training:
@@ -187,113 +110,170 @@ class _Training:
 
     def __init__(
         self,
-        encoder: nn.Module,
-        world: World,
-        objective: nn.Module,
+        models: dict[str, nn.Module],
+        source: Source,
+        objective: Callable[..., Any],
         recipe: Recipe,
         seed: int,
-        record: Record | None,
+        evaluations: Sequence[Evaluation],
         loggers: Sequence[Logger],
-        fabric: "Fabric",
+        team: Team,
     ) -> None:
-        self.encoder, self.objective, self.world = encoder, objective, world
-        self.recipe, self.seed = recipe, seed
-        self.record, self.loggers, self.fabric = record, loggers, fabric
-        learner = Learner(encoder, objective)
-        self.parameters = list(learner.parameters())
-        optimizer = torch.optim.AdamW(
-            self.parameters,
+        self.models, self.given, self.source = models, objective, source
+        self.recipe, self.seed, self.evaluations, self.team = recipe, seed, evaluations, team
+        self.loggers = loggers if team.first else ()
+        self.record: Record | None = None
+        if recipe.sync_norms and team.size > 1:
+            self.models = {name: synchronised(module) for name, module in models.items()}
+        self.learner = Learner(self.models, objective)
+        self.half = None if recipe.precision == "float32" else getattr(torch, recipe.precision)
+        self.names: list[str] = []
+        self.norm = 0.0
+        self.metrics: list[dict[str, Any]] = []
+
+    def _prepare(self) -> None:
+        recipe, device = self.recipe, self.team.device
+        self.call = self.team.setup(self.learner)
+        groups = decayed_groups(self.learner, 0.0 if recipe.decay_all else recipe.weight_decay)
+        if recipe.decay_all:
+            groups[0]["weight_decay"] = recipe.weight_decay
+        self.parameters = [parameter for group in groups for parameter in group["params"]]
+        self.optimizer = torch.optim.AdamW(
+            groups,
             lr=recipe.learning_rate,
             betas=(0.9, recipe.beta2),
-            weight_decay=recipe.weight_decay,
-            fused=self.fabric.device.type in ("cpu", "cuda"),
+            fused=device.type in ("cpu", "cuda"),
         )
-        self.model, self.optimizer = self.fabric.setup(learner, optimizer)
-        self.learner = learner
-        self.held_out = world.sample(recipe.eval_samples, generator(seed, "eval"))
-        self.training_set = (
-            None if recipe.pairs is None else world.sample(recipe.pairs, generator(seed, "training-set"))
-        )
-        self.names: list[str] = []
-        self.metrics: list[dict[str, Any]] = []
+        self.average = None if recipe.average is None else WeightAverage(self.learner, recipe.average)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
         self.state = self._restore()
+        pin = device.type not in ("cpu", "mps")
+        self.batches = Shares(self.source, recipe, self.seed, self.team.rank, self.team.size, pin).from_step(
+            self.state.step
+        )
+        self.learner.train()
+        if recipe.compile:
+            _compile(self.models.values())
 
     def run(self, progress: bool | None) -> Run:
+        self._prepare()
         state, recipe = self.state, self.recipe
         started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.cpu_seconds
         saved = time.monotonic()
-        self.encoder.train()
         reason = ""
+        show = progress if self.team.first else False
         try:
-            with Bar(recipe.steps, state.step, progress) as bar, Interrupts() as interrupts:
+            with Bar(recipe.steps, state.step, show) as bar, Interrupts() as interrupts:
                 while state.step < recipe.steps and not reason:
-                    reason = self._step()
-                    if not reason and (state.step % recipe.eval_every == 0 or state.step == recipe.steps):
+                    reason, stop = self._step(interrupts)
+                    if not reason:
                         reason = self._evaluate(bar)
                     bar.move(state.step)
                     now = time.monotonic()
                     state.seconds, state.cpu_seconds = now - started, time.process_time() - cpu_started
-                    if not reason and (interrupts.pending or now - saved >= recipe.checkpoint_seconds):
+                    if not reason and (stop or now - saved >= recipe.checkpoint_seconds):
                         self._save()
                         saved = now
-                    if interrupts.pending:
+                    if stop:
                         raise KeyboardInterrupt
         finally:
             for logger in self.loggers:
                 logger.close()
+            if recipe.compile:
+                _uncompile(self.models.values())
         return self._end(reason)
 
-    def _step(self) -> str:
-        """One optimiser step; returns why the run cannot go on, or nothing."""
+    def _step(self, interrupts: Interrupts) -> tuple[str, bool]:
+        """One optimiser step: why the run cannot go on, or nothing, and whether it was asked to stop."""
         state, recipe = self.state, self.recipe
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.learning_rate * factor
-        x = self._draw(recipe.batch_at(state.step)).to(self.fabric.device)
-        with borrowed(self.seed, "encoder", state.step):
-            terms = self.model(x, 2, generator(self.seed, "slices", state.step))
-        value = terms["loss"].item()
-        if not math.isfinite(value):
-            return f"the loss became {value} at step {state.step}: try a lower learning_rate"
+        batch = next(self.batches).to(self.team.device)
         self.optimizer.zero_grad()
-        self.fabric.backward(terms["loss"])
-        if recipe.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, recipe.clip)
-        self.optimizer.step()
-        self.names = list(terms)
-        state.window = state.window + torch.tensor(
-            [term.item() for term in terms.values()], dtype=torch.float64
-        )
+        parts = _parts(batch, recipe.accumulate)
+        totals: list[float] = []
+        code = FINE
+        for index, part in enumerate(parts):
+            last = index == len(parts) - 1
+            with self.team.quiet(self.call, not last):
+                terms = self._forward(part, index)
+                values = [term.item() for term in terms.values()]
+                code = STOP if interrupts.pending else FINE
+                code = self.team.gravest(code if math.isfinite(values[0]) else BROKEN)
+                if code == BROKEN:
+                    return (
+                        f"the loss became {values[0]} at step {state.step}: try a lower learning_rate",
+                        False,
+                    )
+                self.scaler.scale(terms["loss"] / len(parts) if len(parts) > 1 else terms["loss"]).backward()
+            totals = values if index == 0 else [a + b for a, b in zip(totals, values, strict=True)]
+            self.names = list(terms)
+        self._move()
         state.step += 1
-        return ""
+        self.learner.objective.after_step(self.learner.answering, state.step)
+        if self.average is not None:
+            self.average.update()
+        share = 1 / len(parts)
+        state.window = [
+            a + share * b for a, b in zip(state.window or [0.0] * len(totals), totals, strict=True)
+        ]
+        return "", code == STOP
 
-    def _draw(self, size: int) -> Tensor:
-        """The stacked observations (2 * size, ...) of this step's pairs."""
-        source = generator(self.seed, "data", self.state.step)
-        if self.training_set is None:
-            pairs = self.world.sample(size, source)
-            return torch.cat((pairs.x, pairs.x_next))
-        chosen = torch.randperm(len(self.training_set), generator=source)[:size]  # no pair twice in a batch
-        return torch.cat((self.training_set.x[chosen], self.training_set.x_next[chosen]))
+    def _forward(self, batch: Batch, part: int) -> dict[str, Tensor]:
+        """The terms of the loss; what is random in it comes from streams of the step."""
+        stream = (self.state.step, *((part,) if part else ()))
+        own = ("rank", self.team.rank) if self.team.rank else ()  # dropout differs from rank to rank
+        device = self.team.device
+        with borrowed(self.seed, "encoder", *stream, *own, device=device):
+            call = Call(batch, generator(self.seed, "slices", *stream))
+            terms: dict[str, Tensor]
+            if self.half is None:
+                terms = self.call(call)
+            else:
+                with torch.autocast(device.type, self.half):
+                    terms = self.call(call)
+            return terms
+
+    def _move(self) -> None:
+        """Clip the gradients and let the optimiser move the weights."""
+        look = self.recipe.clip is not None or self._due(self.state.step + 1)
+        if look:
+            self.scaler.unscale_(self.optimizer)
+            norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf)
+            self.norm = float(norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def _due(self, step: int) -> list[Evaluation]:
+        """The evaluations that are due when `step` steps are done."""
+        return [
+            evaluation
+            for evaluation in self.evaluations
+            if step % (evaluation.every or self.recipe.eval_every) == 0 or step == self.recipe.steps
+        ]
 
     def _evaluate(self, bar: Bar) -> str:
-        """Score the held-out pairs, log the row, and begin a new window of loss terms.
+        """Measure what is due, log the row, and begin a new window of loss terms.
 
         Returns why the run cannot go on, or nothing.
         """
-        state, recipe = self.state, self.recipe
-        h = embed(self.encoder, self.held_out.x).double().numpy()
-        if not np.isfinite(h).all():
+        state = self.state
+        due = self._due(state.step)
+        if not due:
+            return ""
+        measured = self.team.by_first(lambda: self._measured(due))
+        if math.isnan(measured.get("mean_variance", 0.0)):
             return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
-        since = (state.step - 1) % recipe.eval_every + 1
+        since = state.step - state.seen
         row: dict[str, Any] = {"step": state.step}
-        row |= {name: value / since for name, value in zip(self.names, state.window.tolist(), strict=True)}
-        row["r2"] = held_out_r2(h, self.held_out.z.double().numpy())
-        row["smallest_variance"], row["mean_variance"] = spread(h)
+        row |= {name: value / since for name, value in zip(self.names, state.window, strict=True)}
+        row |= measured
+        row["gradient_norm"] = self.norm
         row["learning_rate"] = self.optimizer.param_groups[0]["lr"]
-        state.window = torch.zeros(())
+        state.window, state.seen = [], state.step
         self.metrics.append(row)
-        if self.record is not None:
+        if self.record is not None and self.team.first:
             self.record.append(row)
             state.metrics_size = self.record.metrics_size
         for logger in self.loggers:
@@ -301,20 +281,47 @@ class _Training:
         bar.show(row)
         return ""
 
+    def _measured(self, due: Sequence[Evaluation]) -> dict[str, float]:
+        """The numbers of some evaluations, of the averaged weights where there are any."""
+        found: dict[str, float] = {}
+        averaged = contextlib.nullcontext() if self.average is None else self.average.apply()
+        with averaged, evaluating(self.learner), torch.no_grad():
+            for evaluation in due:
+                numbers = evaluation(self.learner.answering, generator(self.seed, "eval"))
+                twice = sorted(found.keys() & numbers)
+                if twice:
+                    raise ValueError(f"two evaluations measure {twice[0]!r}: {[e.name for e in due]}")
+                found |= numbers
+        return found
+
     def _restore(self) -> Progress:
         """The state to go on from: the checkpoint's, or that of a new run."""
-        fresh = Progress(0, 0.0, 0.0, 0, torch.zeros(()))
+        fresh = Progress()
         if self.record is None:
             return fresh
-        if self._checkpoint.exists():
-            fresh = checkpoints.load(self._checkpoint, self.learner, self.optimizer)
-        self.record.rewind(fresh.metrics_size)
-        self.metrics = self.record.metrics
+        if self.team.by_first(self._checkpoint.exists):
+            fresh = checkpoints.load(
+                self._checkpoint, self.learner, self.optimizer, self.average, self.scaler
+            )
+            if fresh.seen < 0:  # of a format that did not note it: rows came at even distances
+                fresh.seen = fresh.step - fresh.step % self.recipe.eval_every
+            self._tell(fresh)
+        if self.team.first:
+            self.record.rewind(fresh.metrics_size)
+        self.metrics = self.team.by_first(lambda: self.record.metrics if self.record else [])
         return fresh
 
+    def _tell(self, state: Progress) -> None:
+        """Say so when a run goes on on another number of ranks."""
+        if self.team.first and state.ranks != self.team.size:
+            print(f"going on from step {state.step}: begun on {state.ranks} ranks, now on {self.team.size}")
+
     def _save(self) -> None:
-        if self.record is not None:
-            checkpoints.save(self._checkpoint, self.learner, self.optimizer, self.state)
+        if self.record is not None and self.team.first:
+            self.state.ranks = self.team.size
+            checkpoints.save(
+                self._checkpoint, self.learner, self.optimizer, self.state, self.average, self.scaler
+            )
 
     @property
     def _checkpoint(self) -> Path:
@@ -324,16 +331,20 @@ class _Training:
         """Judge the run and write its result."""
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
-        if status == "done" and collapsed(last["smallest_variance"], last["mean_variance"]):
+        smallest = last.get("smallest_variance")
+        if status == "done" and smallest is not None and collapsed(smallest, last["mean_variance"]):
             status = "collapsed"
             reason = (
-                f"the embedding collapsed: its smallest variance is {last['smallest_variance']:.2g} at step "
+                f"the embedding collapsed: its smallest variance is {smallest:.2g} at step "
                 f"{last['step']}; raise the regularizer's weight"
             )
-        self.encoder.eval()
-        if self.record is not None:
-            self.record.save_weights("encoder", self.encoder)
-            self.record.save_weights("objective", self.objective)
+        if self.average is not None:
+            self.average.keep()
+        for module in self.models.values():
+            module.eval()
+        if self.record is not None and self.team.first:
+            for name, module in self._weights():
+                self.record.save_weights(name, module)
             self.record.finish(
                 {
                     "status": status,
@@ -342,39 +353,57 @@ class _Training:
                     "metrics": last,
                     "seconds": self.state.seconds,
                     "cpu_seconds": self.state.cpu_seconds,
+                    "ranks": self.team.size,
                 }
             )
             shutil.rmtree(self._checkpoint.parent, ignore_errors=True)
-        return _warned(Run(self.encoder, status, reason, self.metrics, self.state.seconds, self.record))
+        self.team.by_first(lambda: None)  # nobody leaves before the record is whole
+        return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
+
+    def finished(self, record: Record) -> Run:
+        """The run of a record that is already complete."""
+        for name, module in self._weights():
+            record.load_weights(name, module)
+        for module in self.models.values():
+            module.eval()
+        result = record.result or {}
+        seconds = float(result["seconds"])
+        return Run(self.models, result["status"], result["reason"], record.metrics, seconds, record)
+
+    def _weights(self) -> list[tuple[str, nn.Module]]:
+        """What a record keeps weights of: the models and, if it is a module, the objective."""
+        own = [("objective", self.given)] if isinstance(self.given, nn.Module) else []
+        return [*self.models.items(), *own]
 
 
-def _finished(encoder: nn.Module, objective: nn.Module, record: Record, result: Mapping[str, Any]) -> Run:
-    """The run of a record that is already complete."""
-    record.load_weights("encoder", encoder)
-    record.load_weights("objective", objective)
-    encoder.eval()
-    run = Run(encoder, result["status"], result["reason"], record.metrics, float(result["seconds"]), record)
-    return _warned(run)
+def _parts(batch: Batch, count: int) -> list[Batch]:
+    """The batch in equal parts, one after the other."""
+    if count == 1:
+        return [batch]
+    if len(batch) < 2 * count:
+        raise ValueError(f"accumulate must leave 2 states at least in each part of {len(batch)}, got {count}")
+    ends = [round(index * len(batch) / count) for index in range(count + 1)]
+    return [batch.rows(slice(start, end)) for start, end in itertools.pairwise(ends)]
 
 
-def _warned(run: Run) -> Run:
-    if run.reason:
-        warnings.warn(run.reason, RunWarning, stacklevel=3)
-    return run
+def _compiled(modules: Any) -> list[nn.Module]:
+    """What is called: a model that answers as several is compiled part by part."""
+    return [
+        part for module in modules for part in (list(module.children()) if _answers(module) else [module])
+    ]
 
 
-def _check_fit(encoder: nn.Module, world: World) -> None:
-    """Try the encoder on a few observations, so that a mismatch is told before the first step."""
-    pairs = world.sample(4, generator(0, "probe"))
-    device = next((p.device for p in encoder.parameters()), torch.device("cpu"))
-    try:
-        with evaluating(encoder), torch.no_grad():
-            h = encoder(pairs.x.to(device))
-    except RuntimeError as error:
-        raise ValueError(
-            f"encoder does not take the world's observations of shape {tuple(pairs.x.shape)}: {error}"
-        ) from error
-    if not isinstance(h, Tensor):
-        raise ValueError(f"encoder must return a tensor (batch, dim), got {type(h).__name__}")
-    if h.ndim != 2 or len(h) != 4:
-        raise ValueError(f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} for batch 4")
+def _answers(module: nn.Module) -> bool:
+    from isojepa.encoders.model import Model
+
+    return isinstance(module, Model)
+
+
+def _compile(modules: Any) -> None:
+    for part in _compiled(modules):
+        part.compile()
+
+
+def _uncompile(modules: Any) -> None:
+    for part in _compiled(modules):
+        part._compiled_call_impl = None

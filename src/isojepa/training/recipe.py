@@ -1,9 +1,14 @@
-"""The recipe of a training run: how long, how fast, how often it is looked at. The defaults live here."""
+"""The recipe of a training run: how long, how fast, on what. The defaults live here."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 
-from isojepa.names import choose
+from isojepa.names import choose, unknown
 from isojepa.training.schedules import SCHEDULES
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+EXECUTION = ("accelerator", "devices", "workers", "compile", "checkpoint_seconds")
+"""Settings that may differ when a run goes on elsewhere: they are no part of what the run is."""
 
 
 @dataclass(frozen=True)
@@ -13,9 +18,9 @@ class Recipe:
     steps: int = 2000
     """Number of optimiser steps."""
     batch: int = 2048
-    """Pairs per step, fresh at each; at the last step if it grows."""
+    """States per step, on all ranks together; fresh at each, unless the source is a finite set."""
     batch_start: int | None = 256
-    """Pairs at the first step, from which the batch grows geometrically; none for a constant one."""
+    """States at the first step, from which the batch grows geometrically; none for a constant one."""
     pairs: int | None = None
     """Size of a fixed training set that batches are drawn from, all of it at most; none for fresh pairs."""
     learning_rate: float = 2e-2
@@ -26,26 +31,42 @@ class Recipe:
     """Share of the steps that warmup-cosine spends rising."""
     weight_decay: float = 0.0
     """AdamW's weight decay."""
+    decay_all: bool = False
+    """Decay biases and norms too, which most recipes leave alone."""
     beta2: float = 0.95
     """AdamW's decay of the squared-gradient average."""
     clip: float | None = None
     """Largest gradient norm; none for no clipping."""
+    average: float | None = None
+    """Decay of a moving average of the weights, which is evaluated and kept in their place; none for none."""
+    precision: str = "float32"
+    """Precision of the models' forward pass: float32, bfloat16 or float16; weights and losses are float32."""
+    accumulate: int = 1
+    """Parts that a batch is cut into to save memory; the loss is the mean of theirs."""
+    sync_norms: bool = False
+    """Batch normalisation over the batch of all ranks instead of each rank's share."""
     eval_every: int = 200
     """Steps between held-out evaluations."""
     eval_samples: int = 10_000
-    """Held-out pairs of an evaluation."""
+    """Held-out states of an evaluation."""
     checkpoint_seconds: float = 10.0
     """Time between two checkpoints."""
     accelerator: str = "auto"
     """Device, as lightning-fabric names it: auto, cpu, gpu, mps, ..."""
+    devices: int = 1
+    """Number of ranks, one device or process each, that share every batch."""
+    workers: int = 0
+    """Processes that load a finite set, per rank; none of the result depends on it."""
+    compile: bool = False
+    """Compile the models with torch.compile."""
 
     def batch_at(self, step: int) -> int:
-        """Pairs of one step."""
+        """States of one step."""
         if self.batch_start is None:
             return self.batch
         done = step / max(1, self.steps - 1)
         start = min(self.batch_start, self.batch)
-        return round(start * (self.batch / start) ** done)
+        return round(float(start * (self.batch / start) ** done))
 
     def checked(self) -> "Recipe":
         """Return the recipe, or say what is wrong with it.
@@ -55,7 +76,8 @@ class Recipe:
         Raises:
             ValueError: a value is out of range.
         """
-        for name, least in {"steps": 1, "batch": 2, "eval_every": 1, "eval_samples": 8}.items():
+        whole = {"steps": 1, "batch": 2, "eval_every": 1, "eval_samples": 8, "accumulate": 1, "devices": 1}
+        for name, least in {**whole, "workers": 0}.items():
             value = getattr(self, name)
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
@@ -75,8 +97,36 @@ class Recipe:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive or none, got {self.clip}")
+        if self.average is not None and not 0 < self.average < 1:
+            raise ValueError(f"average must lie in (0, 1) or be none, got {self.average}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(unknown("precision", self.precision, PRECISIONS))
         choose("schedule", self.schedule, SCHEDULES)
         return self
 
 
-DEFAULT = Recipe()
+class Settings(TypedDict, total=False):
+    """The recipe's settings as keywords of `fit`; what each is, see `Recipe`."""
+
+    steps: int
+    batch: int
+    batch_start: int | None
+    pairs: int | None
+    learning_rate: float
+    schedule: str
+    warmup: float
+    weight_decay: float
+    decay_all: bool
+    beta2: float
+    clip: float | None
+    average: float | None
+    precision: str
+    accumulate: int
+    sync_norms: bool
+    eval_every: int
+    eval_samples: int
+    checkpoint_seconds: float
+    accelerator: str
+    devices: int
+    workers: int
+    compile: bool

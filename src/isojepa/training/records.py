@@ -3,7 +3,7 @@
     config.json            what was asked for, with the format's number and the package's version
     metrics.jsonl          one row per evaluation; a function of the config alone, so it holds no times
     result.json            how it ended: status, reason, last metrics, seconds, versions
-    encoder.safetensors    the trained weights
+    encoder.safetensors    the trained weights; one file for each model, by its name
     objective.safetensors  those of the objective, if it learns any
     scores.json            what a sweep measured of the trained encoder
     checkpoint/            the state to go on from, while the run is unfinished
@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from isojepa.files import plain, read_json, write_json, write_whole
+from isojepa.training.formats import FORMAT, HEADER, migrate
+from isojepa.training.recipe import EXECUTION
 from isojepa.version import __version__
 
-FORMAT = 1
-GAUGES = ("smallest_variance", "mean_variance", "learning_rate")  # in a row of metrics, besides loss and R^2
+# in a row of metrics, besides loss and scores
+PARTS = ("objective", "checkpoint", "config", "result", "metrics", "scores")  # names that no model can have
+_HASH = re.compile(r"[0-9a-f]{12}")
+_known: dict[str, str] = {}  # folders of records and their ids
+GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
 
 
 class RecordHeld(ValueError):
@@ -49,15 +55,23 @@ class Record:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        header = self._header()
-        number = header.get("format", FORMAT)
+        self._config: dict[str, Any] | None = None
+        self._result: dict[str, Any] | None = None
+        file = self.path / "config.json"
+        if not file.exists():
+            return
+        header = read_json(file)
+        if not isinstance(header, dict):
+            raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
+        number = header.get("format", 1)
         if not isinstance(number, int):
-            raise ValueError(f"{self.path / 'config.json'}: format must be an integer, got {number!r}")
+            raise ValueError(f"{file}: format must be an integer, got {number!r}")
         if number > FORMAT:
             raise ValueError(
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
                 f"isojepa {__version__} reads formats up to {FORMAT}: upgrade isojepa to open it"
             )
+        self._config = migrate({key: value for key, value in header.items() if key not in HEADER}, number)
 
     @classmethod
     def start(cls, path: str | Path, config: Mapping[str, Any]) -> "Record":
@@ -70,6 +84,7 @@ class Record:
         wanted = plain(dict(config))
         if not record.exists:
             write_json(record.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
+            record._config = wanted
         elif _identity(record.config) != _identity(wanted):
             difference = _difference(_identity(record.config), _identity(wanted))
             raise ValueError(
@@ -93,22 +108,30 @@ class Record:
     @property
     def exists(self) -> bool:
         """Whether the folder holds a config."""
-        return (self.path / "config.json").exists()
+        return self._config is not None
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config the run was asked for."""
-        return {key: value for key, value in self._header().items() if key not in ("format", "isojepa")}
+        """The config the run was asked for, in the newest format."""
+        return {} if self._config is None else self._config
+
+    @property
+    def id(self) -> str:
+        """What its config is named by; the folder of a record of an older format has its older name."""
+        return record_id(self.config)
 
     @property
     def result(self) -> dict[str, Any] | None:
         """How the run ended; None while it has not."""
+        if self._result is not None:
+            return self._result
         path = self.path / "result.json"
         if not path.exists():
             return None
         result = read_json(path)
         if not isinstance(result, dict) or not {"status", "reason", "seconds"} <= set(result):
             raise ValueError(f"{path} is not a run's result; delete it to run the training again")
+        self._result = result
         return result
 
     @property
@@ -166,7 +189,7 @@ class Record:
             os.truncate(self.path / "metrics.jsonl", size)
 
     def save_weights(self, part: str, module: nn.Module) -> None:
-        """Write the trained weights of a part, "encoder" or "objective"; nothing if it has none."""
+        """Write the trained weights of a part, a model by its name or "objective"; nothing if it has none."""
         weights = module.state_dict()
         if weights:
             save_tensors(self.path / f"{part}.safetensors", weights)
@@ -215,16 +238,9 @@ class Record:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write how the run ended."""
-        write_json(self.path / "result.json", {**result, "versions": versions()})
-
-    def _header(self) -> dict[str, Any]:
-        path = self.path / "config.json"
-        if not path.exists():
-            return {}
-        header = read_json(path)
-        if not isinstance(header, dict):
-            raise ValueError(f"{path} must hold a JSON object, got {type(header).__name__}")
-        return header
+        whole = {**result, "versions": versions()}
+        write_json(self.path / "result.json", whole)
+        self._result = plain(whole)
 
 
 def record_id(config: Mapping[str, Any]) -> str:
@@ -233,18 +249,35 @@ def record_id(config: Mapping[str, Any]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def _identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace.
+def find_record(folder: str | Path, name: str) -> Path:
+    """The folder of a record by its id: of that name, or of the older name of a record of an older format."""
+    path = Path(folder) / name
+    if (path / "config.json").exists() or not Path(folder).is_dir():
+        return path
+    return _aliases(Path(folder)).get(name, path)
 
-    A training set that was not asked for is left out too: records from before there were any keep their ids.
-    """
+
+def _aliases(folder: Path) -> dict[str, Path]:
+    """The records of a folder whose names are not their ids, by id; what was read once is not read again."""
+    found = {}
+    for entry in os.scandir(folder):
+        if not _HASH.fullmatch(entry.name) or not entry.is_dir():
+            continue
+        if entry.path not in _known:
+            with contextlib.suppress(ValueError, OSError):
+                _known[entry.path] = Record(entry.path).id
+        name = _known.get(entry.path, entry.name)
+        if name != entry.name:
+            found[name] = Path(entry.path)
+    return found
+
+
+def _identity(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace."""
     training = config.get("training")
     if not isinstance(training, dict):
         return config
-    kept = {key: value for key, value in training.items() if key not in ("accelerator", "checkpoint_seconds")}
-    if kept.get("pairs") is None:
-        kept.pop("pairs", None)
-    return {**config, "training": kept}
+    return {**config, "training": {key: value for key, value in training.items() if key not in EXECUTION}}
 
 
 def versions() -> dict[str, str]:

@@ -1,10 +1,11 @@
-"""Worlds: a latent process seen through a mixing."""
+"""Worlds: where batches come from. A world is a latent process seen through a mixing; others are recorded."""
 
+from isojepa.worlds.arrays import Arrays
+from isojepa.worlds.batch import Batch
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.mixings import (
-    MIXINGS,
     AdditiveCoupling,
     AffineCoupling,
     Identity,
@@ -14,16 +15,18 @@ from isojepa.worlds.mixings import (
     Sinusoid,
     Spiral,
 )
-from isojepa.worlds.processes import PROCESSES, NoisyCopies, OrnsteinUhlenbeck, Process
+from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
-from isojepa.worlds.world import Pairs, World
+from isojepa.worlds.source import Facts, Path, Source, Streams
+from isojepa.worlds.world import World
 
 __all__ = [
-    "MIXINGS",
-    "PROCESSES",
     "AdditiveCoupling",
     "AffineCoupling",
+    "Arrays",
+    "Batch",
     "Copula",
+    "Facts",
     "GoalReaching",
     "Identity",
     "Langevin",
@@ -31,13 +34,15 @@ __all__ = [
     "Mixing",
     "NoisyCopies",
     "OrnsteinUhlenbeck",
-    "Pairs",
     "Parabola",
+    "Path",
     "Process",
     "Recorded",
     "RecordedWorld",
     "Sinusoid",
+    "Source",
     "Spiral",
     "Standardiser",
+    "Streams",
     "World",
 ]

@@ -13,11 +13,13 @@ any callable from (..., dim) to (..., observed dim); these add `inverse` and che
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 
 Mixing = Callable[[Tensor], Tensor]
@@ -231,22 +233,131 @@ class Lift:
         return u
 
 
-MIXINGS = {
-    "identity": Identity,
-    "spiral": Spiral,
-    "sinusoid": Sinusoid,
-    "parabola": Parabola,
-    "additive-coupling": AdditiveCoupling,
-    "affine-coupling": AffineCoupling,
-    "lift": Lift,
-}
+class MixingSpec(Spec):
+    """What the spec of a mixing answers besides."""
+
+    def observed(self, dim: int) -> int:
+        """Number of observed coordinates of `dim` latents."""
+        return dim
+
+
+@register("mixing", "identity")
+@dataclass(frozen=True)
+class IdentitySpec(MixingSpec):
+    """No mixing: x = z."""
+
+    def build(self, context: Context) -> Mixing:
+        return Identity()
+
+
+@register("mixing", "spiral", default=True)
+@dataclass(frozen=True)
+class SpiralSpec(MixingSpec):
+    """Rotate each point of the plane by an angle proportional to its radius."""
+
+    costless: ClassVar = ("mixing_rate",)
+    mixing_rate: float = math.pi
+    """Angle per unit of radius."""
+
+    def build(self, context: Context) -> Mixing:
+        return Spiral(self.mixing_rate)
+
+
+@register("mixing", "sinusoid")
+@dataclass(frozen=True)
+class SinusoidSpec(MixingSpec):
+    """Shear the plane by a sine."""
+
+    costless: ClassVar = ("mixing_frequency",)
+    mixing_frequency: float = 1.5
+    """Frequency of the sine."""
+
+    def build(self, context: Context) -> Mixing:
+        return Sinusoid(self.mixing_frequency)
+
+
+@register("mixing", "parabola")
+@dataclass(frozen=True)
+class ParabolaSpec(MixingSpec):
+    """Shear the plane by a parabola."""
+
+    def build(self, context: Context) -> Mixing:
+        return Parabola()
+
+
+@register("mixing", "additive-coupling")
+@dataclass(frozen=True)
+class AdditiveCouplingSpec(MixingSpec):
+    """Layers a, b -> a, b + tanh(2 W a) with W a random orthogonal matrix; the halves take turns."""
+
+    costless: ClassVar = ("mixing_seed",)
+    mixing_layers: int = 4
+    """Number of coupling layers."""
+    mixing_seed: int = 0
+    """Draws the matrices."""
+
+    def build(self, context: Context) -> Mixing:
+        return AdditiveCoupling(context.latents, self.mixing_layers, self.mixing_seed)
+
+
+@register("mixing", "affine-coupling")
+@dataclass(frozen=True)
+class AffineCouplingSpec(MixingSpec):
+    """Layers a, b -> a, b exp(s(a)) + t(a) with s and t small random networks; the halves take turns."""
+
+    costless: ClassVar = ("mixing_seed",)
+    mixing_layers: int = 1
+    """Number of coupling layers."""
+    mixing_hidden: int = 16
+    """Width of the networks s and t."""
+    mixing_seed: int = 0
+    """Draws the networks."""
+
+    def build(self, context: Context) -> Mixing:
+        return AffineCoupling(context.latents, self.mixing_layers, self.mixing_hidden, self.mixing_seed)
+
+
+@register("mixing", "lift")
+@dataclass(frozen=True)
+class LiftSpec(MixingSpec):
+    """An injective random network into more dimensions than there are latents."""
+
+    costless: ClassVar = ("mixing_seed", "mixing_gain")
+    observed_dim: int | None = None
+    """Number of observed coordinates; twice the latents if none is given."""
+    mixing_layers: int = 2
+    """Number of layers of the invertible part."""
+    mixing_gain: float = 3.0
+    """How nonlinear each layer is."""
+    mixing_hidden: int = 32
+    """Width of the network that fills the other dimensions."""
+    mixing_seed: int = 0
+    """Draws all of it."""
+
+    def resolve(self, context: Context) -> "LiftSpec":
+        return replace(self, observed_dim=self.observed(context.latents))
+
+    def build(self, context: Context) -> Mixing:
+        dim = context.latents
+        return Lift(
+            dim,
+            self.observed(dim),
+            self.mixing_layers,
+            self.mixing_gain,
+            self.mixing_hidden,
+            self.mixing_seed,
+        )
+
+    def observed(self, dim: int) -> int:
+        return 2 * dim if self.observed_dim is None else self.observed_dim
 
 
 def orthogonal(dim: int, source: torch.Generator) -> Tensor:
     """Draw an orthogonal (dim, dim) matrix from the uniform (Haar) law."""
     q, r = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))
     # QR alone is not uniform: it fixes signs; dividing by the signs of R's diagonal undoes that
-    return (q * torch.sign(torch.diagonal(r))).float()
+    uniform: Tensor = (q * torch.sign(torch.diagonal(r))).float()
+    return uniform
 
 
 def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
@@ -255,7 +366,8 @@ def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
     Not uniform, unlike `orthogonal`, but what the published mixing has: in its two-dimensional case, where
     the matrix is a single sign, the sign is always the same (R^2 from x to z of 0.781 for every seed).
     """
-    return torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))[0].float()
+    q: Tensor = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))[0].float()
+    return q
 
 
 def _check_positive(**values: int) -> None:

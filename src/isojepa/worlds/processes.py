@@ -13,15 +13,17 @@ a non-Gaussian law that marginal is not the law itself.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from isojepa.laws.densities import GeneralizedNormal, Law, Normal
+from isojepa.laws.densities import GeneralizedNormal, Law, Normal, NormalSpec
+from isojepa.registry import Context, Spec, chosen, register
 from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.langevin import Langevin
+from isojepa.worlds.source import Facts
 
 
 class Process(Protocol):
@@ -44,6 +46,24 @@ class Process(Protocol):
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
+        ...
+
+
+@runtime_checkable
+class MovingProcess(Process, Protocol):
+    """A process that can be followed in time."""
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
+        """Draw n paths: (steps, n, dim), neighbours as far apart as the two ends of a pair."""
+        ...
+
+
+@runtime_checkable
+class OrderedProcess(Process, Protocol):
+    """A process of recorded paths."""
+
+    def in_order(self) -> Self:
+        """The same process, whose pairs come path after path."""
         ...
 
 
@@ -74,7 +94,8 @@ class OrnsteinUhlenbeck:
     def correlation(self) -> float | tuple[float, ...]:
         if isinstance(self.rho, tuple):
             return tuple(r**self.lag for r in self.rho)
-        return float(self.rho) ** self.lag  # type: ignore[arg-type]
+        after: float = float(self.rho) ** self.lag  # type: ignore[arg-type]
+        return after
 
     @property
     def gaussian(self) -> bool:
@@ -137,9 +158,73 @@ class NoisyCopies:
         return z, rho * centre + noise * self.law.sample(shape, generator)
 
 
-PROCESSES = {
-    "ornstein-uhlenbeck": OrnsteinUhlenbeck,
-    "langevin": Langevin,
-    "copula": Copula,
-    "noisy-copies": NoisyCopies,
-}
+Rho = float | tuple[float, ...]
+
+
+class ProcessSpec(Spec):
+    """What the spec of a process answers besides."""
+
+    def facts(self) -> Facts:
+        """Dimension, whether the latents are Gaussian and, where it is cheap, their correlation."""
+        process: Process = self.build(Context())
+        return Facts(process.dim, process.correlation, process.gaussian)
+
+
+@register("process", "ornstein-uhlenbeck", default=True)
+@dataclass(frozen=True)
+class OrnsteinUhlenbeckSpec(ProcessSpec):
+    """The stationary Gaussian process of unit variance."""
+
+    costless: ClassVar = ("rho", "lag")
+    dim: int = 2
+    """Number of latents."""
+    rho: Rho = 0.95
+    """Correlation after one unit of time, in (0, 1): one for all latents, or one each."""
+    lag: float = 1.0
+    """Time between the views of a pair."""
+
+    def build(self, context: Context) -> Process:
+        return OrnsteinUhlenbeck(self.dim, self.rho, self.lag)
+
+
+@register("process", "langevin")
+@dataclass(frozen=True)
+class LangevinSpec(OrnsteinUhlenbeckSpec):
+    """The stationary, reversible diffusion of a law."""
+
+    law: Spec = chosen("law", NormalSpec)
+    """Law of each latent; `isojepa list laws`."""
+
+    def build(self, context: Context) -> Process:
+        return Langevin(self.dim, self.law.build(context), self.rho, self.lag)
+
+    def facts(self) -> Facts:
+        if self.law.build(Context()) in (Normal(), GeneralizedNormal(2.0)):
+            return OrnsteinUhlenbeckSpec(self.dim, self.rho, self.lag).facts()
+        return Facts(self.dim, None, False)  # the correlation of other laws takes their diffusion
+
+
+@register("process", "copula")
+@dataclass(frozen=True)
+class CopulaSpec(LangevinSpec):
+    """Any law with the dependence of an Ornstein-Uhlenbeck process."""
+
+    def build(self, context: Context) -> Process:
+        return Copula(self.dim, self.law.build(context), self.rho, self.lag)
+
+
+@register("process", "noisy-copies")
+@dataclass(frozen=True)
+class NoisyCopiesSpec(ProcessSpec):
+    """Two noisy copies of a hidden centre, which correlate by rho^2."""
+
+    costless: ClassVar = ("rho",)
+    dim: int = 2
+    """Number of latents."""
+    rho: Rho = 0.95
+    """Correlation of each copy with the centre, in (0, 1): one for all latents, or one each."""
+    law: Spec = chosen("law", NormalSpec)
+    """Law of the centre and of the noise; `isojepa list laws`."""
+
+    def build(self, context: Context) -> Process:
+        return NoisyCopies(self.dim, self.rho, self.law.build(context))

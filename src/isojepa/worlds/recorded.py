@@ -19,8 +19,10 @@ import torch
 from torch import Tensor
 
 from isojepa.seeds import generator
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.source import Facts, Source
 from isojepa.worlds.trajectories import Trajectories
-from isojepa.worlds.world import Pairs, World
+from isojepa.worlds.world import World
 
 Arrays = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor] | Trajectories
 _CHUNK = 1 << 16  # pairs that are read at once
@@ -40,11 +42,11 @@ class Standardiser:
 
     def apply(self, states: np.ndarray) -> np.ndarray:
         """Standardise states (..., dim)."""
-        return (np.asarray(states, dtype=np.float64) - self.mean) / self.std
+        return np.asarray((np.asarray(states, dtype=np.float64) - self.mean) / self.std)
 
     def restore(self, z: np.ndarray) -> np.ndarray:
         """The states (..., dim) of standardised ones."""
-        return np.asarray(z, dtype=np.float64) * self.std + self.mean
+        return np.asarray(np.asarray(z, dtype=np.float64) * self.std + self.mean)
 
 
 class Recorded:
@@ -106,7 +108,7 @@ class Recorded:
     @property
     def dim(self) -> int:
         """Number of state coordinates."""
-        return self.states.shape[0]
+        return int(self.states.shape[0])
 
     @property
     def paths(self) -> int:
@@ -197,7 +199,7 @@ class Recorded:
             raise ValueError("observations must be finite, got NaN or Inf among those drawn")
         return x
 
-    def world(self, mixing: Callable[[Tensor], Tensor] | None = None) -> World:
+    def world(self, mixing: Callable[[Tensor], Tensor] | None = None) -> Source:
         """What `fit` and `certify` take: the recorded observations, or the states through a mixing."""
         if mixing is not None or self.observations is None:
             return World(self, mixing)
@@ -283,8 +285,10 @@ class Recorded:
         )
 
 
-class RecordedWorld(World):
+class RecordedWorld:
     """Recorded states with the observations that were recorded beside them.
+
+    It cannot be observed at other states than the recorded ones.
 
     Args:
         recorded: trajectories with observations.
@@ -292,42 +296,45 @@ class RecordedWorld(World):
     Example:
         >>> states = np.random.default_rng(0).normal(size=(30, 4, 2))
         >>> world = RecordedWorld(Recorded(states, observations=np.tanh(states)))
-        >>> world.observed_dim
-        2
+        >>> world.facts.shapes
+        ((2,), (2,))
     """
 
     def __init__(self, recorded: Recorded) -> None:
         if recorded.observations is None:
             raise ValueError("recorded must carry observations, got states only: use World with a mixing")
-        self.process: Recorded = recorded
-        self.mixing = Playback()
-        probe = recorded.observed(*recorded.locate(np.zeros(1, dtype=np.int64)))
-        self._observed_shape = tuple(probe.shape[1:]) or (1,)
+        self.recorded = recorded
+        first = recorded.locate(np.zeros(1, dtype=np.int64))
+        self._shape = tuple(recorded.observed(*first).shape[1:]) or (1,)
 
-    @torch.no_grad()
-    def sample(self, n: int, generator: torch.Generator) -> Pairs:
-        """Draw n pairs."""
-        path, first, second = self.process.draw(n, generator)
-        source = self.process
-        return Pairs(
-            source.latents(path, first),
-            source.latents(path, second),
-            source.observed(path, first),
-            source.observed(path, second),
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the recording."""
+        return Facts(
+            dim=self.recorded.dim,
+            correlation=self.recorded.correlation,
+            gaussian=self.recorded.gaussian,
+            shapes=(self._shape, self._shape),
+            ordered=True,
         )
 
+    @torch.no_grad()
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        """Draw n pairs."""
+        path, first, second = self.recorded.draw(n, generator)
+        ends = ((path, first), (path, second))
+        return Batch(
+            tuple(self.recorded.observed(*end) for end in ends),
+            z=tuple(self.recorded.latents(*end) for end in ends),
+            ids=torch.from_numpy(path),
+        )
+
+    def in_order(self) -> "RecordedWorld":
+        """The same recording, whose pairs come path after path."""
+        return RecordedWorld(self.recorded.in_order())
+
     def __repr__(self) -> str:
-        return f"RecordedWorld({self.process!r})"
-
-
-class Playback:
-    """Stands where a world has its mixing: recorded observations exist only at recorded states."""
-
-    def __call__(self, z: Tensor) -> Tensor:
-        raise ValueError("recorded observations exist only at recorded states: sample the world instead")
-
-    def __repr__(self) -> str:
-        return "Playback()"
+        return f"RecordedWorld({self.recorded!r})"
 
 
 def _check_stride(stride: int, longest: int) -> int:
@@ -351,7 +358,7 @@ def _check_weights(weights: np.ndarray | Tensor, pairs: int) -> np.ndarray:
         raise ValueError(
             f"weights must be finite, not negative and not all 0, got {values.min()} to {values.max()}"
         )
-    return values / values.sum()
+    return np.asarray(values / values.sum())
 
 
 def _standardiser(states: Trajectories, standardise: bool | Standardiser) -> Standardiser:

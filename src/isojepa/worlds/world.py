@@ -1,30 +1,22 @@
-"""A world is a latent process seen through a mixing: it samples pairs (z, z', x = g(z), x' = g(z'))."""
+"""A world is a latent process seen through a mixing: batches of two views x = g(z) and x' = g(z')."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from isojepa.worlds.mixings import Identity, Mixing
-from isojepa.worlds.processes import Process
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Latents and observations of positive pairs, each (batch, dim)."""
-
-    z: Tensor
-    z_next: Tensor
-    x: Tensor
-    x_next: Tensor
-
-    def __post_init__(self) -> None:
-        sizes = {name: len(getattr(self, name)) for name in ("z", "z_next", "x", "x_next")}
-        if len(set(sizes.values())) > 1:
-            raise ValueError(f"pairs must have equal lengths, got {sizes}")
-
-    def __len__(self) -> int:
-        return len(self.z)
+from isojepa.registry import Context, Spec, chosen, register
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.mixings import Identity, Mixing, MixingSpec, SpiralSpec
+from isojepa.worlds.processes import (
+    MovingProcess,
+    OrderedProcess,
+    OrnsteinUhlenbeckSpec,
+    Process,
+    ProcessSpec,
+)
+from isojepa.worlds.source import Facts, Path
 
 
 class World:
@@ -40,9 +32,9 @@ class World:
     Example:
         >>> from isojepa.seeds import generator
         >>> from isojepa.worlds import OrnsteinUhlenbeck, Spiral
-        >>> pairs = World(OrnsteinUhlenbeck(dim=2, rho=0.95), Spiral()).sample(8, generator(0, "data"))
-        >>> pairs.x.shape
-        torch.Size([8, 2])
+        >>> batch = World(OrnsteinUhlenbeck(dim=2, rho=0.95), Spiral()).sample(8, generator(0, "data"))
+        >>> [tuple(view.shape) for view in batch.views]
+        [(8, 2), (8, 2)]
     """
 
     def __init__(self, process: Process, mixing: Mixing | None = None) -> None:
@@ -84,11 +76,83 @@ class World:
         """Whether the latents are exactly N(0, I)."""
         return self.process.gaussian
 
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the world, and what it can do."""
+        return Facts(
+            dim=self.dim,
+            correlation=self.correlation,
+            gaussian=self.gaussian,
+            shapes=(self._observed_shape, self._observed_shape),
+            observable=True,
+            moving=isinstance(self.process, MovingProcess),
+            ordered=isinstance(self.process, OrderedProcess),
+        )
+
     @torch.no_grad()
-    def sample(self, n: int, generator: torch.Generator) -> Pairs:
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
         """Draw n pairs."""
         z, z_next = self.process.sample(n, generator)
-        return Pairs(z, z_next, self.mixing(z), self.mixing(z_next))
+        return Batch((self.mixing(z), self.mixing(z_next)), z=(z, z_next))
+
+    @torch.no_grad()
+    def observe(self, z: Tensor) -> Tensor:
+        """What is seen at latents (batch, dim): (batch, ...)."""
+        return self.mixing(z)
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Path:
+        """Draw n paths of the process, and what is seen along them.
+
+        Raises:
+            ValueError: the process has no trajectories.
+        """
+        if not isinstance(self.process, MovingProcess):
+            raise ValueError(f"{self.process!r} gives pairs only: it has no trajectories")
+        z = self.process.trajectory(n, steps, generator)
+        return Path(self.observe(z.flatten(0, 1)).unflatten(0, z.shape[:2]), z)
+
+    def in_order(self) -> "World":
+        """The same world, whose pairs come path after path where its process has recorded ones."""
+        if not isinstance(self.process, OrderedProcess):
+            return self
+        return World(self.process.in_order(), self.mixing)
 
     def __repr__(self) -> str:
         return f"World({self.process!r}, {self.mixing!r})"
+
+
+@register("world", "synthetic", default=True)
+@dataclass(frozen=True)
+class WorldSpec(Spec):
+    """A latent process seen through a mixing."""
+
+    process: Spec = chosen("process", OrnsteinUhlenbeckSpec)
+    """Latent process; `isojepa list processes`."""
+    mixing: Spec = chosen("mixing", SpiralSpec)
+    """How latents become observations; `isojepa list mixings`."""
+
+    @property
+    def dim(self) -> int:
+        """Number of latents."""
+        return int(vars(self.process)["dim"])
+
+    def resolve(self, context: Context) -> "WorldSpec":
+        inner = replace(context, dim=self.dim)
+        return WorldSpec(self.process.resolve(inner), self.mixing.resolve(inner))
+
+    def build(self, context: Context) -> World:
+        inner = replace(context, dim=self.dim)
+        return World(self.process.build(inner), self.mixing.build(inner))
+
+    def facts(self) -> Facts:
+        """What is known of the latents without building the world."""
+        if isinstance(self.process, ProcessSpec):
+            return self.process.facts()
+        return self.build(Context()).facts
+
+    def around(self, seed: int) -> Context:
+        """Known without building anything, but for the correlation: large mixings take their time."""
+        if not isinstance(self.mixing, MixingSpec):
+            return super().around(seed)
+        shape = (self.mixing.observed(self.dim),)
+        return Context(self.dim, (shape, shape), seed=seed)

@@ -89,7 +89,8 @@ def principal_components(x: np.ndarray, count: int, source: torch.Generator) -> 
     for _ in range(_ROUNDS):
         basis = np.linalg.qr(x.T @ (x @ basis))[0]
     _, vectors = np.linalg.eigh((x @ basis).T @ (x @ basis))
-    return basis @ vectors[:, ::-1][:, :count]
+    leading: np.ndarray = basis @ vectors[:, ::-1][:, :count]
+    return leading
 
 
 def _unexplained(

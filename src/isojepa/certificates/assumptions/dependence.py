@@ -86,13 +86,15 @@ def pair_weights(count: int = COSINES, left_from: int = 1) -> np.ndarray:
     """
     inverse = 1.0 / np.arange(1, count + 1) ** 2
     left = np.where(np.arange(1, count + 1) >= left_from, inverse, 0.0)
-    return np.outer(left, inverse) / (left * inverse).sum()
+    weights: np.ndarray = np.outer(left, inverse) / (left * inverse).sum()
+    return weights
 
 
 def pair_values(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted sums of c_kl^2 for features (pairs, n, cosines) of both sides: (pairs,)."""
     products = np.matmul(left.transpose(0, 2, 1), right) / left.shape[1]
-    return np.einsum("pkl,kl->p", products**2, weights)
+    values: np.ndarray = np.einsum("pkl,kl->p", products**2, weights)
+    return values
 
 
 def judge_pairs(

@@ -258,7 +258,8 @@ def curved_directions(y: np.ndarray, t: np.ndarray, unit: np.ndarray) -> np.ndar
         along = np.abs(unit @ vectors) > 0.5  # the unit itself, with eigenvalue 0
         vectors = vectors[:, np.argsort(np.where(along, 1.0, -np.abs(values)), kind="stable")[:count]]
     vectors = vectors - np.outer(unit, unit @ vectors)
-    return vectors / np.linalg.norm(vectors, axis=0)
+    units: np.ndarray = vectors / np.linalg.norm(vectors, axis=0)
+    return units
 
 
 def skewed_directions(y: np.ndarray, count: int) -> np.ndarray:
@@ -273,18 +274,21 @@ def skewed_directions(y: np.ndarray, count: int) -> np.ndarray:
     products = (y @ y.T) ** 2
     np.fill_diagonal(products, 0.0)
     _, vectors = scipy.linalg.eigh((y.T @ (products @ y)).astype(np.float64))
-    return vectors[:, ::-1][:, :count]
+    leading: np.ndarray = vectors[:, ::-1][:, :count]
+    return leading
 
 
 def _whitening(x: np.ndarray) -> np.ndarray:
     values, vectors = scipy.linalg.eigh(_covariance(x))
     keep = values > 1e-10 * values[-1]
-    return vectors[:, keep] / np.sqrt(values[keep])
+    whitening: np.ndarray = vectors[:, keep] / np.sqrt(values[keep])
+    return whitening
 
 
 def _covariance(x: np.ndarray) -> np.ndarray:
     mean = x.mean(0)
-    return x.T @ x / len(x) - np.outer(mean, mean)
+    covariance: np.ndarray = x.T @ x / len(x) - np.outer(mean, mean)
+    return covariance
 
 
 def _held_out(

@@ -111,7 +111,8 @@ def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """As `correlate`, without influences and copies."""
     first, second = a.mean(0), b.mean(0)
     squares = sum(np.einsum("ij,ij->j", x, x) / len(x) - mean**2 for x, mean in ((a, first), (b, second)))
-    return 2 * (np.einsum("ij,ij->j", a, b) / len(a) - first * second) / squares
+    correlations: np.ndarray = 2 * (np.einsum("ij,ij->j", a, b) / len(a) - first * second) / squares
+    return correlations
 
 
 def check_isotropy(sample: Sample, rates: Rates, confidence: float) -> Assumption:

@@ -40,16 +40,19 @@ class Regression:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Predict (n, out) from inputs (n, in)."""
-        return self._standardized(x) @ (self.vectors @ self.coefficients) + self.offset
+        predicted: np.ndarray = self._standardized(x) @ (self.vectors @ self.coefficients) + self.offset
+        return predicted
 
     def errors(self, x: np.ndarray) -> np.ndarray:
         """Variance of the predictions at inputs (n, in), over that of the noise: (n, out)."""
-        return (self._standardized(x) @ self.vectors) ** 2 @ self.spread
+        variance: np.ndarray = (self._standardized(x) @ self.vectors) ** 2 @ self.spread
+        return variance
 
     def _standardized(self, x: np.ndarray) -> np.ndarray:
         scaled = (x - self.centre) / self.scale
         features = _features(scaled, self.knots, self.frequencies, self.phases)
-        return (features - self.feature_mean) / self.feature_scale
+        standardized: np.ndarray = (features - self.feature_mean) / self.feature_scale
+        return standardized
 
 
 def fit_regression(

@@ -140,7 +140,8 @@ def bend(x: np.ndarray) -> np.ndarray:
     n = len(x)
     q = normal_scores(n)
     centred = x - x.mean(0)
-    return 1 - (q @ centred) ** 2 / ((q @ q) * (centred**2).sum(0))
+    bends: np.ndarray = 1 - (q @ centred) ** 2 / ((q @ q) * (centred**2).sum(0))
+    return bends
 
 
 @functools.cache

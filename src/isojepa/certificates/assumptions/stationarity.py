@@ -91,11 +91,13 @@ def gram_of_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.shape[1] == 1:
-        return np.abs(x - y.T)
+        apart: np.ndarray = np.abs(x - y.T)
+        return apart
     squared = (x**2).sum(1)[:, None] + (y**2).sum(1) - 2 * (x @ y.T)
     if x is y:
         np.fill_diagonal(squared, 0.0)
-    return np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared)
+    distances: np.ndarray = np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared)
+    return distances
 
 
 def _interval(gram: np.ndarray, scale: float, confidence: float) -> Interval:

@@ -50,12 +50,16 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
     Returns:
         A scalar; differentiable once with respect to x.
     """
-    return _EppsPulley.apply(x, directions, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(x, directions, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    return statistic
 
 
 def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
     """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
-    return _EppsPulley.apply(x, None, grid, unbiased, x.requires_grad and torch.is_grad_enabled())
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    return statistic
 
 
 class _EppsPulley(torch.autograd.Function):
@@ -240,7 +244,7 @@ def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, 
     sums = np.empty((2, slices, padded))
     base, keep = np.float32(grid.first), scale != 0
     team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
-    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums)).numpy()[..., :half] / n
+    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums[..., :half])).numpy() / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)

@@ -1,4 +1,4 @@
-r"""Tests by moments (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.1 and 5.2).
+r"""Tests by moments: Jarque-Bera and others (Balestriero & LeCun 2025, "LeJEPA", Sections 4.2.1 and 5.2).
 
 A few moments do not determine a law (their Theorem 3) and high ones have exploding gradients: these tests
 are here to be compared with, and because some regularizers are special cases of them.

@@ -45,7 +45,8 @@ class BHEP(Multivariate):
         distance = (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * x @ x.mT).clamp_min(0)
         pairs = torch.exp(-b2 / 2 * distance).sum((-1, -2)) / n
         cross = (1 + b2) ** (-dim / 2) * torch.exp(-b2 / (2 * (1 + b2)) * norms).sum(-1)
-        return pairs - 2 * cross + n * (1 + 2 * b2) ** (-dim / 2)
+        statistic: Tensor = pairs - 2 * cross + n * (1 + 2 * b2) ** (-dim / 2)
+        return statistic
 
     def extra_repr(self) -> str:
         return f"beta={self.beta}, standardize={self.standardize}"
@@ -62,7 +63,8 @@ class HenzeZirkler(BHEP):
         super().__init__(1.0, standardize)
 
     def _bandwidth(self, n: int, dim: int) -> float:
-        return ((2 * dim + 1) * n / 4) ** (1 / (dim + 4)) / math.sqrt(2)
+        beta: float = ((2 * dim + 1) * n / 4) ** (1 / (dim + 4)) / math.sqrt(2)
+        return beta
 
     def extra_repr(self) -> str:
         return f"standardize={self.standardize}"

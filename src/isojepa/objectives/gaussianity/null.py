@@ -28,7 +28,7 @@ _BUDGET = 1 << 28  # normal numbers drawn for one law at most, above the smalles
 _BLOCK = 1 << 21  # of them, or of pairs of samples, held at a time
 _PATH = 200  # points of the inversion
 _PLAIN = (int, float, str, bool, type(None))
-_cache: dict[tuple, "Null"] = {}
+_cache: dict[tuple[object, ...], "Null"] = {}
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Null:
         return torch.as_tensor(p, device=values.device)
 
 
-def _identity(test: "Statistic") -> tuple:
+def _identity(test: "Statistic") -> tuple[object, ...]:
     """What tells a test from another: the classes and plain settings of it and of what it is made of."""
     parts = []
     for part in test.modules():

@@ -57,7 +57,8 @@ class Watson(CramerVonMises):
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
         u = torch.special.ndtr(x)
-        return self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
+        distance: Tensor = self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
+        return distance
 
     def limit(self, n: int, dim: int) -> Limit:
         weights = np.repeat(1 / (2 * math.pi * np.arange(1, _TERMS + 1)) ** 2, 2)
@@ -73,7 +74,8 @@ class AndersonDarling(_Ordered):
         # log(1 - Phi(x)) = log Phi(-x), without losing the tail
         terms = torch.special.log_ndtr(x) + torch.special.log_ndtr(-x.flip(-2))
         weighted = (2 * _index(x, n) - 1) / n * terms
-        return (-n - weighted.double().sum(-2)).to(x.dtype)  # of size n, and almost cancel
+        distance: Tensor = (-n - weighted.double().sum(-2)).to(x.dtype)  # of size n, and almost cancel
+        return distance
 
     def limit(self, n: int, dim: int) -> Limit:
         k = np.arange(1, _TERMS + 1)
@@ -167,7 +169,8 @@ class OrderLikelihood(_Ordered):
         )
         log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
         below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
-        return (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
+        distance: Tensor = (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
+        return distance
 
 
 def _index(x: Tensor, n: int) -> Tensor:
@@ -183,7 +186,8 @@ def normal_scores(n: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _shapiro_francia(n: int) -> np.ndarray:
     m = normal_scores(n)
-    return m / np.linalg.norm(m)
+    weights: np.ndarray = m / np.linalg.norm(m)
+    return weights
 
 
 @lru_cache(maxsize=64)
@@ -192,7 +196,8 @@ def _rahman_govindarajulu(n: int) -> np.ndarray:
     density = np.exp(-(m**2) / 2)  # any constant factor cancels
     flow = density * m
     a = density * (2 * flow - np.append(flow[1:], 0) - np.append(0, flow[:-1]))
-    return a / np.linalg.norm(a)
+    weights: np.ndarray = a / np.linalg.norm(a)
+    return weights
 
 
 _WEIGHTS = {"shapiro-francia": _shapiro_francia, "rahman-govindarajulu": _rahman_govindarajulu}

@@ -59,7 +59,8 @@ class Grid:
     @property
     def t(self) -> np.ndarray:
         """(half,) the positive knots."""
-        return self.table[0]
+        knots: np.ndarray = self.table[0]
+        return knots
 
     @property
     def first(self) -> float:

@@ -47,7 +47,7 @@ class Statistic(nn.Module):
             ValueError: too few samples, NaN or Inf, or a slice for which the statistic is not defined.
         """
         if isinstance(x, Tensor) and x.ndim == 1:
-            return self(x.unsqueeze(-1)).reshape(())
+            return self.forward(x.unsqueeze(-1)).reshape(())
         check_finite(check_shape(x))
         warn_if_swapped(x)
         value = self.statistic(x)

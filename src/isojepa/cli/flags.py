@@ -1,0 +1,106 @@
+"""Flags of components: those of the chosen ones, and no others.
+
+Which settings a section has depends on the component that is chosen in it, by a flag or by a config file.
+So the choices are read first, and the command is then parsed with just the settings of what was chosen:
+`--help` after `--objective.name infonce` shows the options of infonce.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import tyro
+
+from isojepa.config import SECTIONS, Config, read_config, stray
+from isojepa.registry import Setting, Spec, assemble, components, find, settings
+from isojepa.training.recipe import Recipe
+
+
+def parse(command: type, prog: str, arguments: list[str]) -> Any:
+    """A command with its flags filled in; fields that are a Config or a Spec take the flags of components.
+
+    Raises:
+        ValueError: a component does not exist, or has no such setting.
+        SystemExit: help was asked for, or a flag is wrong; both are told.
+    """
+    hints = typing.get_type_hints(command)
+    found = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
+    if not found:
+        return tyro.cli(command, prog=prog, args=arguments)
+    start = _config_file(arguments)
+    fields: list[Any] = []
+    for name, hint in found.items():
+        if hint is Config:
+            kind: Any = Annotated[_config_flags(start, arguments), tyro.conf.arg(name="")]
+        else:
+            kind = _section_flags(name, name, getattr(start, name), arguments)
+        flags = typing.get_args(kind)[0] if hint is Config else kind
+        fields.append((name, kind, dataclasses.field(default_factory=flags)))
+    flagged = dataclasses.make_dataclass(command.__name__, fields, bases=(command,))
+    flagged.__doc__ = command.__doc__
+    parsed: Any = tyro.cli(flagged, prog=prog, args=arguments)
+    values = {item.name: getattr(parsed, item.name) for item in dataclasses.fields(command) if item.init}
+    for name, hint in found.items():
+        values[name] = _config(values[name]) if hint is Config else _spec(name, values[name])
+    return command(**values)
+
+
+def _config_flags(start: Config, arguments: list[str]) -> type:
+    """A dataclass whose fields are the flags of a config."""
+    sections = [
+        (name, flags, dataclasses.field(default_factory=flags))
+        for name, kind in SECTIONS.items()
+        for flags in (_section_flags(name, kind, getattr(start, name), arguments),)
+    ]
+    help_of_seed = "Draws initial weights, data, slices and the held-out set."
+    seed = ("seed", Annotated[int, tyro.conf.arg(help=help_of_seed)], dataclasses.field(default=start.seed))
+    training = ("training", Recipe, dataclasses.field(default_factory=lambda: start.training))
+    return dataclasses.make_dataclass("Settings", [*sections, training, seed])
+
+
+def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -> type:
+    """A dataclass whose fields are the settings of the component that is chosen in a section."""
+    given = dict(_given(section, arguments))
+    cls = find(kind, given.get("name", start.name))
+    default = start if type(start) is cls else None
+    known = settings(cls, given, default)
+    for key in given:
+        if key not in known and key != "name":
+            raise ValueError(stray(section, key, cls, known, given))
+    names = ", ".join(components(kind))
+    name = Setting("name", str, typing.cast(Any, cls).name, f"One of {names}; `isojepa list`.")
+    fields: list[Any] = [
+        (one.key, Annotated[one.type, tyro.conf.arg(help=one.help)], dataclasses.field(default=one.default))
+        for one in (name, *known.values())
+    ]
+    flags = dataclasses.make_dataclass(section.capitalize(), fields)
+    flags.__doc__ = (cls.__doc__ or "").partition("\n")[0]
+    return flags
+
+
+def _given(section: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """The flags of a section and what follows them."""
+    for index, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag.startswith(f"--{section}."):
+            key = flag.removeprefix(f"--{section}.").replace("-", "_")
+            yield key, value if equals else (arguments[index + 1] if index + 1 < len(arguments) else "")
+
+
+def _config(flags: Any) -> Config:
+    sections = {name: _spec(kind, getattr(flags, name)) for name, kind in SECTIONS.items()}
+    return Config(**sections, training=flags.training, seed=flags.seed)
+
+
+def _spec(kind: str, flags: Any) -> Spec:
+    return assemble(find(kind, flags.name), vars(flags))
+
+
+def _config_file(arguments: list[str]) -> Config:
+    """The config that `--config FILE` names: its values are the defaults that flags override."""
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == "--config":
+            return read_config(value if equals else (arguments[index + 1 :] or [""])[0])
+    return Config()

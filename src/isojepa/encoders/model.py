@@ -1,0 +1,107 @@
+"""What a model answers: features for its users, embeddings for the regularizer, tokens where it has any.
+
+Any `nn.Module` from observations to vectors is a model: its output is both features and embedding. A backbone
+whose embedding is another space than its features, e.g. behind a projection head, is a `Headed` model, or any
+module with the three methods.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+Encoder = Callable[[Tensor], Any]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What objectives, evaluations and certificates call."""
+
+    def features(self, x: Tensor) -> Tensor:
+        """What probes, alignment and users read: (batch, ...) to (batch, dim)."""
+        ...
+
+    def embed(self, x: Tensor) -> Tensor:
+        """What regularizers see: (batch, ...) to (batch, dim)."""
+        ...
+
+    def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """One vector for each place, (batch, token, dim); those where the mask (batch, token) is True.
+
+        Raises:
+            ValueError: the backbone has none.
+        """
+        ...
+
+
+class Plain:
+    """A module or function whose output is features and embedding at once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+
+    def features(self, x: Tensor) -> Any:
+        """The encoder's output."""
+        return self.encoder(x)
+
+    embed = features
+
+    def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """None: say so."""
+        raise ValueError(
+            f"{type(self.encoder).__name__} has no tokens: give it the methods features, embed and tokens"
+        )
+
+
+class Headed(nn.Module):
+    """A backbone and the head that only training sees.
+
+    Args:
+        backbone: observations to features; a `Model` or any module.
+        head: features to embeddings.
+
+    Example:
+        >>> model = Headed(nn.Linear(8, 16), nn.Linear(16, 4))
+        >>> model.features(torch.zeros(2, 8)).shape, model(torch.zeros(2, 8)).shape
+        (torch.Size([2, 16]), torch.Size([2, 4]))
+    """
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the backbone gives."""
+        return as_model(self.backbone).features(x)
+
+    def embed(self, x: Tensor) -> Tensor:
+        """What the head makes of it."""
+        h: Tensor = self.head(self.features(x))
+        return h
+
+    def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The backbone's tokens."""
+        return as_model(self.backbone).tokens(x, mask)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The embedding."""
+        return self.embed(x)
+
+
+def as_model(encoder: Encoder | Model) -> Model:
+    """The encoder itself if it answers as a model, else what calls it."""
+    return encoder if isinstance(encoder, Model) else Plain(encoder)
+
+
+def module_of(encoder: Any) -> nn.Module | None:
+    """The module behind an encoder; None for a function."""
+    inner = encoder.encoder if isinstance(encoder, Plain) else encoder
+    return inner if isinstance(inner, nn.Module) else None
+
+
+def device_of(encoder: Any) -> torch.device:
+    """Where an encoder's parameters are; the CPU for a function or a module without any."""
+    module = module_of(encoder)
+    parameters = iter(()) if module is None else module.parameters()
+    return next((parameter.device for parameter in parameters), torch.device("cpu"))

@@ -1,0 +1,122 @@
+"""Evaluations on held-out states of a source: how far they are spread, and whether they show the latents.
+
+    smallest_variance, mean_variance   over the principal directions of the embedding: collapse shows here
+    r2                                 held-out R^2 of the latents regressed on the embeddings
+
+Of several models the first has these names; those of the others begin with the model's name.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isojepa.encoders.model import Model
+from isojepa.encoders.modes import embed
+from isojepa.linear import held_out_r2, spread
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.source import Source
+
+_HELD = 1 << 24  # numbers of observations that are drawn at once, and kept from one call to the next
+
+
+@dataclass
+class Spread:
+    """Smallest and mean variance of the embedding of held-out states.
+
+    Large observations are drawn anew in parts at each call, so that they are never all in memory; small ones
+    once.
+
+    Args:
+        source: where states come from.
+        samples: how many.
+        every: steps between two calls; None for the recipe's own pace.
+    """
+
+    source: Source
+    samples: int = 10_000
+    every: int | None = None
+    _kept: tuple[bytes, Batch] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        return "spread"
+
+    @property
+    def primary(self) -> str:
+        return "smallest_variance"
+
+    def __call__(self, models: Mapping[str, Model], generator: torch.Generator) -> dict[str, float]:
+        """Numbers by name."""
+        parts: dict[str, list[Tensor]] = {name: [] for name in models}
+        latents: list[Tensor] = []
+        for batch in self._batches(generator):
+            for name, model in models.items():
+                parts[name].append(embed(model, batch.views[0]))
+            if batch.z is not None:
+                latents.append(batch.z[0])
+        z = torch.cat(latents).double().numpy() if latents else None
+        row: dict[str, float] = {}
+        for index, (name, embedded) in enumerate(parts.items()):
+            numbers = self._numbers(torch.cat(embedded).double().numpy(), z)
+            row |= {key if index == 0 else f"{name}.{key}": value for key, value in numbers.items()}
+        return row
+
+    def _numbers(self, h: np.ndarray, z: np.ndarray | None) -> dict[str, float]:
+        if not np.isfinite(h).all():
+            return {"smallest_variance": float("nan"), "mean_variance": float("nan")}
+        smallest, mean = spread(h)
+        return {"smallest_variance": smallest, "mean_variance": mean}
+
+    def _batches(self, generator: torch.Generator) -> Iterator[Batch]:
+        state = generator.get_state().numpy().tobytes()
+        if self._kept is not None and self._kept[0] == state:
+            yield self._kept[1]
+            return
+        shape = (self.source.facts.shapes or ((1,),))[0]
+        rows = min(self.samples, max(256, _HELD // max(1, int(np.prod(shape)))))
+        if rows == self.samples:
+            self._kept = state, self.source.sample(rows, generator)
+            yield self._kept[1]
+            return
+        for start in range(0, self.samples, rows):
+            yield self.source.sample(min(rows, self.samples - start), generator)
+
+
+class Recovery(Spread):
+    """Held-out R^2 of the latents regressed on the embeddings, and the embedding's spread.
+
+    Args:
+        source: where states come from; it must know its latents.
+        samples: how many; half of them fit the regression.
+        every: steps between two calls; None for the recipe's own pace.
+    """
+
+    def __init__(self, source: Source, samples: int = 10_000, every: int | None = None) -> None:
+        if source.facts.dim is None:
+            raise ValueError(
+                "recovery needs a source that knows its latents; see Spread for one that does not"
+            )
+        super().__init__(source, samples, every)
+
+    @property
+    def name(self) -> str:
+        return "recovery"
+
+    @property
+    def primary(self) -> str:
+        return "r2"
+
+    def _numbers(self, h: np.ndarray, z: np.ndarray | None) -> dict[str, float]:
+        variances = super()._numbers(h, z)
+        if z is None or not np.isfinite(h).all():
+            return {"r2": float("nan"), **variances}
+        return {"r2": held_out_r2(h, z), **variances}
+
+
+def default_evaluations(source: Source, samples: int) -> tuple[Spread, ...]:
+    """What is measured where nothing is asked for: recovery if the source knows its latents, else spread."""
+    kind = Spread if source.facts.dim is None else Recovery
+    return (kind(source, samples),)

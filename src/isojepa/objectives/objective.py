@@ -1,0 +1,77 @@
+"""What training minimises: an objective is called with the models, the batch and the step's generator.
+
+An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
+which are trained or kept with the models, and may act after each step. Losses of embeddings alone, such as
+`LeJEPA`, are plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isojepa.encoders.model import Model
+from isojepa.objectives.loss import Loss
+from isojepa.worlds.batch import Batch
+
+Models = Mapping[str, Model]
+
+
+class Objective(nn.Module):
+    """What is minimised. Subclasses define `forward`, and `after_step` where they act after a step."""
+
+    def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
+        """The loss of a batch.
+
+        Args:
+            models: by name; the first is the one that is used afterwards. Losses over several ranks go
+                through `isojepa.ranks`: the batch is this rank's share.
+            batch: on the models' device.
+            generator: for whatever is drawn; the same on all ranks.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define forward(models, batch, generator)")
+
+    def after_step(self, models: Models, step: int) -> None:
+        """Act when the optimiser has moved the weights, e.g. move a teacher; `step` steps are done."""
+
+
+class OnViews(Objective):
+    """A loss of the embeddings of all views of the first model.
+
+    Args:
+        loss: called with views (view, batch, dim) and a generator, and with `global_views=` when fewer than
+            all views make the centre.
+    """
+
+    def __init__(self, loss: Callable[..., Loss]) -> None:
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
+        """Embed every view and return the loss."""
+        h = embed_views(next(iter(models.values())), batch.views)
+        some = batch.global_views < len(batch.views)
+        options: dict[str, Any] = {"global_views": batch.global_views} if some else {}
+        with torch.autocast(h.device.type, enabled=False):  # sums over a batch need their digits
+            return self.loss(h, generator, **options)
+
+
+def embed_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
+    """Embeddings (view, batch, dim) of views whose shapes may differ; those of one shape go together."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, view in enumerate(views):
+        groups.setdefault(tuple(view.shape[1:]), []).append(index)
+    if len(groups) == 1:
+        h = model.embed(torch.cat(views))
+        return h.reshape(len(views), -1, h.shape[-1])
+    embedded: dict[int, Tensor] = {}
+    for members in groups.values():
+        h = model.embed(torch.cat([views[index] for index in members]))
+        embedded |= zip(members, h.chunk(len(members)), strict=True)
+    return torch.stack([embedded[index] for index in range(len(views))])
+
+
+def as_objective(objective: Callable[..., Any]) -> Objective:
+    """The objective itself, or one that hands a loss of views the embeddings of the first model."""
+    return objective if isinstance(objective, Objective) else OnViews(objective)

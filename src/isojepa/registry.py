@@ -1,0 +1,350 @@
+"""Components by name: the one place where worlds, encoders, objectives and their parts are named.
+
+A component is described by its spec: a frozen dataclass, registered beside the thing it builds,
+
+    @register("objective", "lejepa")
+    @dataclass(frozen=True)
+    class LeJEPASpec(Spec):
+        weight: float = 2e-3
+        '''Lambda, the share of the regularizer, in [0, 1].'''
+
+        def build(self, context: Context) -> LeJEPA: ...
+
+Its fields are the settings of the component; their docstrings are the help of the flags. Flags, YAML,
+records, `isojepa list`, error messages and cost estimates all read the spec. A field of `chosen(kind)` is
+itself a component: the settings of the chosen one stand beside it.
+
+Other packages bring components of their own through the entry point group "isojepa.components": each entry
+point names a module, whose import registers them.
+"""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import itertools
+import pkgutil
+import textwrap
+import typing
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any, ClassVar, Self, TypeVar
+
+from isojepa.names import choose, unknown
+
+GROUP = "isojepa.components"
+ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
+T = TypeVar("T", bound=type)
+_specs: dict[str, dict[str, "type[Spec]"]] = {}
+_defaults: dict[str, str] = {}  # the first of each kind that asks to be it
+
+
+class ComponentWarning(UserWarning):
+    """A package that brings components could not be loaded."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a component may ask about the run it is built for; None where it is not known yet.
+
+    Attributes:
+        dim: number of latents.
+        shapes: of one observation in each view.
+        correlation: of the latents across a pair.
+        embedding: dimension of the embedding.
+        seed: of the run.
+    """
+
+    dim: int | None = None
+    shapes: tuple[tuple[int, ...], ...] | None = None
+    correlation: float | tuple[float, ...] | None = None
+    embedding: int | None = None
+    seed: int = 0
+
+    @property
+    def observed(self) -> int:
+        """Number of observed coordinates.
+
+        Raises:
+            ValueError: observations are not vectors.
+        """
+        if self.shapes is None or len(self.shapes[0]) != 1:
+            raise ValueError(f"observations must be vectors for this component, got shapes {self.shapes}")
+        return self.shapes[0][0]
+
+    @property
+    def latents(self) -> int:
+        """Number of latents.
+
+        Raises:
+            ValueError: nobody knows it.
+        """
+        if self.dim is None:
+            raise ValueError("the number of latents is not known in this world: set the dimension")
+        return self.dim
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What every spec answers. `register` gives these answers to a dataclass that has none of its own."""
+
+    kind: ClassVar[str]
+    name: ClassVar[str]
+    costless: ClassVar[tuple[str, ...]] = ()
+    """Settings that do not change the price of a step, unless they are words."""
+
+    def resolve(self, context: Context) -> Self:
+        """The same with every setting that follows from others written out."""
+        return self
+
+    def build(self, context: Context) -> Any:
+        """The component."""
+        raise NotImplementedError(f"{type(self).__name__} must define build(context)")
+
+    def operations(self, batch: float, dim: int) -> float:
+        """Rough number of operations that one step of an objective takes on embeddings (batch, dim)."""
+        return 12.0 * batch * dim**2
+
+    def around(self, seed: int) -> Context:
+        """What a source's spec tells other components, by building it unless the spec knows better."""
+        facts = self.build(Context(seed=seed)).facts
+        return Context(facts.dim, facts.shapes, facts.correlation, seed=seed)
+
+    def embedding(self, context: Context) -> int | None:
+        """Dimension of an encoder's embedding: the setting `dim`, unless the spec knows better."""
+        return vars(self).get("dim", context.dim)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a component.
+
+    Attributes:
+        key: its name in flags, YAML and records.
+        type: of its values.
+        default: its value where nothing is said.
+        help: one sentence.
+        choice: the kind of component that the setting chooses; else empty.
+    """
+
+    key: str
+    type: Any
+    default: Any
+    help: str
+    choice: str = ""
+
+
+def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]:
+    """Name a component.
+
+    Args:
+        kind: what it is, e.g. "objective".
+        name: what people type, e.g. "lejepa".
+        default: whether it is the one taken where nothing is said.
+
+    Raises:
+        ValueError: the class is no frozen dataclass with `build`, or the name is taken.
+    """
+
+    def decorate(cls: T) -> T:
+        frozen = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        if not frozen or "build" not in dir(cls):
+            raise ValueError(f"{kind} {name!r} must be a frozen dataclass with `build`, got {cls.__name__}")
+        table = _specs.setdefault(kind, {})
+        before = table.get(name)
+        if before is not None and _address(before) != _address(cls):
+            raise ValueError(f"{kind} {name!r} is taken by {_address(before)}, got {_address(cls)} too")
+        for answer in ("costless", "resolve", "operations", "around", "embedding"):
+            if answer not in dir(cls):  # a plain dataclass of somebody's own
+                setattr(cls, answer, vars(Spec)[answer])
+        cls.kind, cls.name = kind, name  # type: ignore[attr-defined]
+        table[name] = cls
+        if default:
+            _defaults[kind] = name
+        return cls
+
+    return decorate
+
+
+def chosen(kind: str, default: Callable[[], Any]) -> Any:
+    """A field of a spec that is itself a component, of the given default."""
+    return dataclasses.field(default_factory=default, metadata={"kind": kind})
+
+
+def components(kind: str) -> dict[str, type[Spec]]:
+    """The specs of a kind by name, those of other packages too."""
+    _load()
+    return choose("kind of component", kind, _specs)
+
+
+def kinds() -> list[str]:
+    """The kinds of components there are."""
+    _load()
+    return list(_specs)
+
+
+def find(kind: str, name: str | None = None) -> type[Spec]:
+    """The spec of a name; without a name, of the kind's default.
+
+    Raises:
+        ValueError: there is no such component; the message lists the choices and the nearest.
+    """
+    table = components(kind)
+    return choose(kind, _defaults.get(kind, next(iter(table))) if name is None else name, table)
+
+
+def summary(cls: type) -> str:
+    """What a component is, in one line."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+
+def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[str, Setting]:
+    """The settings of a spec by key, with those of the components that `values` choose within it.
+
+    Args:
+        cls: the spec.
+        values: settings by key, which may name chosen components.
+        default: a spec of the class whose values are the defaults, in place of the class's own.
+
+    Raises:
+        ValueError: two settings have one key, or a chosen component does not exist.
+    """
+    found: dict[str, Setting] = {}
+
+    def add(more: Mapping[str, Setting]) -> None:
+        for key in more:
+            if key in found or key == "name":
+                raise ValueError(f"{cls.__name__} has two settings {key!r}")
+        found.update(more)
+
+    helps = _helps(cls)
+    for item in dataclasses.fields(cls):
+        value = _default(item) if default is None else getattr(default, item.name)
+        kind = item.metadata.get("kind", "")
+        if not kind:
+            add({item.name: Setting(item.name, _hints(cls)[item.name], value, helps.get(item.name, ""))})
+            continue
+        name = values.get(item.name, value.name)
+        inner = find(kind, name)
+        add({item.name: Setting(item.name, str, value.name, helps.get(item.name, ""), kind)})
+        add(settings(inner, values, value if type(value) is inner else None))
+    return found
+
+
+def assemble(cls: type[Spec], values: Mapping[str, Any]) -> Spec:
+    """The spec of some settings by key; the rest take their defaults. Keys of others are ignored."""
+    parts: dict[str, Any] = {}
+    for item in dataclasses.fields(cls):
+        kind = item.metadata.get("kind", "")
+        if kind:
+            parts[item.name] = assemble(find(kind, values.get(item.name, _default(item).name)), values)
+        elif item.name in values:
+            parts[item.name] = values[item.name]
+    return cls(**parts)
+
+
+def make(kind: str, name: str | None = None, **values: Any) -> Any:
+    """The spec of a component and some of its settings, by name.
+
+    Raises:
+        ValueError: there is no such component or setting.
+
+    Example:
+        >>> make("world", process="langevin", law="laplace", mixing="identity").process.law.name
+        'laplace'
+    """
+    cls = find(kind, name)
+    known = settings(cls, values)
+    for key in values:
+        if key not in known:
+            raise ValueError(unknown(f"setting {key!r} of {kind} {cls.name!r}", key, known))
+    return assemble(cls, values)
+
+
+def changed(spec: Any, **values: Any) -> Any:
+    """The same component with other settings, those of the components within it too.
+
+    Example:
+        >>> changed(make("world"), rho=0.9).process.rho
+        0.9
+    """
+    return make(spec.kind, spec.name, **(flatten(spec) | values))
+
+
+def flatten(spec: Any) -> dict[str, Any]:
+    """The settings of a spec by key, those of the components within it beside its own."""
+    found: dict[str, Any] = {}
+    for item in dataclasses.fields(spec):
+        value = getattr(spec, item.name)
+        found |= {item.name: value.name, **flatten(value)} if "kind" in item.metadata else {item.name: value}
+    return found
+
+
+def price(spec: Any) -> dict[str, Any]:
+    """The settings of a spec that decide what a step costs."""
+    found: dict[str, Any] = {"name": spec.name}
+    for item in dataclasses.fields(spec):
+        value = getattr(spec, item.name)
+        if "kind" in item.metadata:
+            found[item.name] = price(value)
+        elif isinstance(value, str) or item.name not in spec.costless:
+            found[item.name] = value
+    return found
+
+
+@cache
+def _load() -> None:
+    """Import the package's own rooms and what other packages bring."""
+    for room in ROOMS:
+        package = importlib.import_module(f"isojepa.{room}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"isojepa.{room}.{module.name}")
+    for entry in metadata.entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:  # one broken package must not take the others along
+            warnings.warn(
+                f"the components of {entry.value} could not be loaded: {type(error).__name__}: {error}",
+                ComponentWarning,
+                stacklevel=2,
+            )
+
+
+def _default(item: "dataclasses.Field[Any]") -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return item.default
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+@cache
+def _helps(cls: type) -> dict[str, str]:
+    """The docstrings of a dataclass's fields, which Python itself forgets; those of its bases too."""
+    helps: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        helps |= dict(_documented(base))
+    return helps
+
+
+def _documented(cls: type) -> Iterator[tuple[str, str]]:
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    except (OSError, TypeError, SyntaxError):  # a class made at a prompt has no source
+        return
+    statements = body.body if isinstance(body, ast.ClassDef) else []
+    for field, doc in itertools.pairwise(statements):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = doc.value if isinstance(doc, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield field.target.id, " ".join(text.value.split())
+
+
+def _address(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,90 @@
+"""The models and the objective as one module, so that learned parts of either are trained together."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isojepa.encoders.model import Model, as_model
+from isojepa.encoders.modes import evaluating
+from isojepa.objectives.loss import Loss
+from isojepa.objectives.objective import as_objective
+from isojepa.training.records import PARTS
+from isojepa.worlds.batch import Batch
+
+
+class Call:
+    """What one call of the learner takes; wrappers that look into tensors let it pass as it is."""
+
+    __slots__ = ("batch", "generator")
+
+    def __init__(self, batch: Batch, generator: torch.Generator) -> None:
+        self.batch, self.generator = batch, generator
+
+
+class Learner(nn.Module):
+    """Models and objective.
+
+    Args:
+        models: by name.
+        objective: an `Objective`, or a loss of views.
+    """
+
+    def __init__(self, models: Mapping[str, nn.Module], objective: Callable[..., Any]) -> None:
+        super().__init__()
+        self.models = nn.ModuleDict(dict(models))
+        self.objective = as_objective(objective)
+        self.answering: dict[str, Model] = {name: as_model(module) for name, module in models.items()}
+
+    def forward(self, call: Call) -> dict[str, Tensor]:
+        """The loss of a batch and its terms, by name."""
+        loss = self.objective(self.answering, call.batch, call.generator)
+        if not isinstance(loss, Loss):
+            raise ValueError(
+                f"objective must return a Loss, got {type(loss).__name__}; a regularizer alone is none: "
+                "use LeJEPA(regularizer=...)"
+            )
+        return {"loss": loss.total, **loss.terms}
+
+
+def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Module]:
+    """Models by name; one alone is the "encoder".
+
+    Raises:
+        ValueError: no model, no module, or a name that cannot name a file of the record.
+    """
+    models = {"encoder": model} if isinstance(model, nn.Module) else model
+    if not isinstance(models, Mapping) or not models:
+        raise ValueError(f"model must be a module, or modules by name, got {type(model).__name__}")
+    for name, module in models.items():
+        if not name.isidentifier() or name in PARTS:
+            raise ValueError(f"a model's name must be a word other than {', '.join(PARTS)}, got {name!r}")
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"model {name!r} must be a torch module, got {type(module).__name__}")
+    return dict(models)
+
+
+def check_models(models: Mapping[str, nn.Module], batch: Batch) -> None:
+    """Try the models on a few observations, so that a mismatch is told before the first step.
+
+    Raises:
+        ValueError: a model does not take the views, or does not give vectors.
+    """
+    for module in models.values():
+        device = next((p.device for p in module.parameters()), torch.device("cpu"))
+        for view in batch.views:
+            try:
+                with evaluating(module), torch.no_grad():
+                    h = as_model(module).embed(view.to(device))
+            except RuntimeError as error:
+                raise ValueError(
+                    f"encoder does not take the world's observations of shape {tuple(view.shape)}: {error}"
+                ) from error
+            if not isinstance(h, Tensor):
+                raise ValueError(f"encoder must return a tensor (batch, dim), got {type(h).__name__}")
+            if h.ndim != 2 or len(h) != len(view):
+                raise ValueError(
+                    f"encoder must map (batch, ...) to (batch, dim), got {tuple(h.shape)} "
+                    f"for batch {len(view)}"
+                )

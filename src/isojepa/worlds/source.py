@@ -1,0 +1,151 @@
+"""A source: where batches come from, what is known of it, and what it can do besides sampling.
+
+A source has `facts` and `sample`. What some can do besides is declared in its facts and typed here:
+
+    Observable   observe(z): what would be seen at chosen latents
+    Moving       trajectory(n, steps, generator): observations along paths
+    Ordered      in_order(): the same source, whose samples come path after path
+    Finite       take(ids, streams): the states of a finite set by number; facts.size is how many there are
+
+`observable(source)` and so on ask the facts and tell the type checker; nobody looks for attributes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from isojepa.seeds import generator as make_generator
+from isojepa.worlds.batch import Batch
+
+Correlation = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a source; None where nobody knows.
+
+    Attributes:
+        dim: number of latents, if batches bring them.
+        correlation: of each latent across two views; a tuple when they differ.
+        gaussian: whether the latents are exactly N(0, I), which the theorems ask for.
+        shapes: of one observation in each view.
+        size: number of states of a finite set; None if there is no end of them.
+        observable, moving, ordered: what the source can do besides, see `isojepa.worlds.source`.
+    """
+
+    dim: int | None = None
+    correlation: Correlation | None = None
+    gaussian: bool | None = None
+    shapes: tuple[tuple[int, ...], ...] | None = None
+    size: int | None = None
+    observable: bool = False
+    moving: bool = False
+    ordered: bool = False
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where batches come from: worlds, recordings, images, simulators."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of it."""
+        ...
+
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        """Draw a batch of n states."""
+        ...
+
+
+class Observable(Source, Protocol):
+    """A source whose observations are a function of its latents."""
+
+    def observe(self, z: Tensor) -> Tensor:
+        """What is seen at latents (batch, dim): (batch, ...)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Path:
+    """Observations along paths, (steps, paths, ...), with latents and actions where they are known."""
+
+    x: Tensor
+    z: Tensor | None = None
+    actions: Tensor | None = None
+
+
+class Moving(Source, Protocol):
+    """A source that can be followed in time."""
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Path:
+        """Draw n paths whose neighbouring steps are as far apart as the views of a pair."""
+        ...
+
+
+class Ordered(Source, Protocol):
+    """A source whose states lie along recorded paths."""
+
+    def in_order(self) -> Source:
+        """The same source, whose samples come path after path: a block of rows is then a piece of time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Streams:
+    """A generator for each row of a batch of a finite set, for what is random in its views.
+
+    It depends on the seed, the epoch and the state alone: not on the batch, the rank or the process that
+    loads it.
+
+    Attributes:
+        seed: of the run.
+        epochs, ids: (batch,) the epoch and the state of each row.
+    """
+
+    seed: int
+    epochs: Tensor
+    ids: Tensor
+
+    def of(self, row: int) -> torch.Generator:
+        """The generator of one row."""
+        return make_generator(self.seed, "views", int(self.epochs[row]), int(self.ids[row]))
+
+
+class Finite(Source, Protocol):
+    """A finite set of states, which training goes through in epochs."""
+
+    def take(self, ids: Tensor, streams: Streams) -> Batch:
+        """The states of given numbers, (batch,) in [0, facts.size)."""
+        ...
+
+
+def observable(source: Source) -> TypeGuard[Observable]:
+    """Whether a source declares that it can be observed at chosen latents."""
+    return source.facts.observable
+
+
+def moving(source: Source) -> TypeGuard[Moving]:
+    """Whether a source declares that it can be followed in time."""
+    return source.facts.moving
+
+
+def ordered(source: Source) -> TypeGuard[Ordered]:
+    """Whether a source declares that its states lie along recorded paths."""
+    return source.facts.ordered
+
+
+def finite(source: Source) -> TypeGuard[Finite]:
+    """Whether a source declares that it is a finite set."""
+    return source.facts.size is not None
+
+
+def check_source(source: Any, name: str = "world") -> Source:
+    """The source, or an error that says what one is."""
+    if isinstance(source, Source):
+        return source
+    raise ValueError(
+        f"{name} must be a source with `facts` and `sample`, such as World(process, mixing), "
+        f"got {type(source).__name__}"
+    )
