@@ -13,7 +13,7 @@ from isojepa.studies.bound_worlds import correlation, gaussian, speaks_of
 from isojepa.studies.grid import STUDY as GRID
 from isojepa.studies.mixings import STUDY as MIXINGS
 from isojepa.studies.scaling import STUDY as SCALING
-from isojepa.studies.study import Cell, Study
+from isojepa.studies.study import Cell, ReportStudy
 from tests.studies.made_up_rows import lost_row, made_up_row
 
 WORLDS = [
@@ -51,7 +51,7 @@ def test_the_theorem_speaks_of_one_rate_and_equal_dimensions() -> None:
 def small(monkeypatch: pytest.MonkeyPatch, cells: dict[str, list[Cell]]) -> None:
     """Let the sources be these lists of cells."""
 
-    def find(name: str) -> Study:
+    def find(name: str) -> ReportStudy:
         return replace(GRID, name=name, cells=lambda scale: cells.get(name, []))
 
     monkeypatch.setattr(catalogue, "find_study", find)
@@ -70,7 +70,7 @@ def test_every_run_counts_once_and_none_of_other_worlds(monkeypatch: pytest.Monk
     assert len(STUDY.plan("quick")) == 1  # the first of either study, and they share it
 
 
-def cells_of(study: Study, count: int) -> list[Cell]:
+def cells_of(study: ReportStudy, count: int) -> list[Cell]:
     chosen = study.plan("standard")[:count]
     return [Cell(cell.config, {**cell.labels, "study": study.name}) for cell in chosen]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
-from isojepa.runs import record_path
-from isojepa.studies.study import RECORDS, Row, Study, collect, unique
+from isojepa.studies.cells import RECORDS, Row, is_computed, record_of
+from isojepa.studies.study import AnyStudy, collect, unique
 from isojepa.training.records import Record
 
 _DIGITS = 9
@@ -68,13 +68,18 @@ class Evidence:
         return sum({row.record: row.seconds for row in self.rows}.values())
 
     @property
+    def computed(self) -> bool:
+        """Whether the rows are those of computations: nothing was trained."""
+        return any(is_computed(row.config) for row in self.rows)
+
+    @property
     def endings(self) -> dict[str, int]:
         """How many runs ended how: status -> count, the most frequent first."""
         found = list({row.record: row.status for row in self.rows}.values())
         return {status: found.count(status) for status in sorted(set(found), key=found.count, reverse=True)}
 
 
-def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
+def gather(study: AnyStudy, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
     """Read the rows of a study from records.
 
     Args:
@@ -106,7 +111,7 @@ def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str =
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
     """Write the rows, one per line, with what they were made from."""
-    defaults = plain(Config().to_dict())
+    defaults = {} if evidence.computed else plain(Config().to_dict())
     header = {name: getattr(evidence, name) for name in _HEADER if name != "defaults"}
     lines = [f'"{name}": {_json(value)},' for name, value in (header | {"defaults": defaults}).items()]
     rows = []
@@ -135,7 +140,7 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
     return Evidence(rows=rows, called=called, **header)
 
 
-def read_kept(study: Study, folder: Path, scale: str, called: str = "") -> Evidence:
+def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Evidence:
     """Read what reports left in a folder: the rows of a study, or those of its sources that are its own.
 
     Args:
@@ -164,7 +169,7 @@ def read_kept(study: Study, folder: Path, scale: str, called: str = "") -> Evide
         raise ValueError(f"{folder} holds rows of different scales: {told}")
     cells = unique(study.plan(kept[0].scale))
     known = {row.record: row for evidence in kept for row in evidence.rows}
-    named = [(known.get(record_path(cell.config).name), cell) for cell in cells]
+    named = [(known.get(record_of(cell.config).name), cell) for cell in cells]
     rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
     versions = [version for evidence in kept for version in evidence.versions]
     each = [version for index, version in enumerate(versions) if version not in versions[:index]]
