@@ -10,9 +10,9 @@ from isojepa.studies import catalogue
 from isojepa.studies.bound import SOURCES, STUDY
 from isojepa.studies.bound_page import cell_of
 from isojepa.studies.bound_worlds import correlation, gaussian, speaks_of
-from isojepa.studies.grid import STUDY as GRID
+from isojepa.papers.world_model.grid import STUDY as GRID
 from isojepa.studies.mixings import STUDY as MIXINGS
-from isojepa.studies.scaling import STUDY as SCALING
+from isojepa.papers.world_model.scaling import STUDY as SCALING
 from isojepa.studies.study import Cell, ReportStudy
 from tests.studies.made_up_rows import lost_row, made_up_row
 

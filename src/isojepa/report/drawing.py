@@ -1,7 +1,7 @@
 """Charts as figures: the same data that the page's script draws, for PNG and SVG files."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -15,7 +15,7 @@ from isojepa.report.charts import Chart, HeatMap, Panel, Series
 from isojepa.report.colors import COLORS, FRAME, INK, QUIET
 from isojepa.report.numbers import finite
 
-LEGENDS = {"shared": "one below all panels", "own": "one in each panel"}
+LEGENDS = {"shared": "one below all panels", "own": "one below each panel"}
 _EMPTY = "#eef0f2"  # of a heat map, where there is no number
 _DARK = 0.85  # share of a colour on which ink is hard to read
 _DECADES = 300.0  # largest over smallest value up to which 2 and 5 are ticks too
@@ -54,21 +54,26 @@ def draw_panels(
         handles, names = axes.get_legend_handles_labels()
         keys |= dict(zip(names, handles, strict=True))
         if legend == "own" and len(names) > 1:
-            axes.legend(fontsize=7.5, frameon=False, labelcolor=INK)
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": _columns(names, size[0])}
+            axes.legend(fontsize=7.5, frameon=False, labelcolor=INK, **below)
     for axes in list(places):  # what the last row has too many
         axes.set_visible(False)
     if legend == "shared" and len(keys) > 1:
-        room = float(figure.get_size_inches()[0])
         figure.legend(
             keys.values(),
             keys.keys(),
             loc="outside lower center",
-            ncols=max(1, int(room * _LETTERS / (max(map(len, keys)) + 6))),
+            ncols=_columns(keys, across * size[0]),
             fontsize=8,
             frameon=False,
             labelcolor=INK,
         )
     return figure
+
+
+def _columns(names: Iterable[str], width: float) -> int:
+    """Columns of a legend in a width in inches."""
+    return max(1, int(width * _LETTERS / (max(map(len, names)) + 6)))
 
 
 def plain_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> Axes:

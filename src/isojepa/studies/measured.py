@@ -1,12 +1,13 @@
 """Numbers out of rows: what was measured, and means over the runs of one place."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
+from typing import Any
 
 from isojepa.report.charts import Curve
 from isojepa.studies.cells import Label, Row
-from isojepa.studies.findings import Value
+from isojepa.training.recipe import Recipe
 
 
 def measured(row: Row, name: str) -> float | None:
@@ -49,7 +50,7 @@ def select(rows: Iterable[Row], **labels: Label) -> list[Row]:
     return [row for row in rows if all(row.labels.get(name) == value for name, value in labels.items())]
 
 
-def pivot(rows: Sequence[Row], by: Sequence[str], across: str, score: str) -> list[dict[str, Value]]:
+def pivot(rows: Sequence[Row], by: Sequence[str], across: str, score: str) -> list[dict[str, Any]]:
     """Lines of a table: means of a score by the values of some labels, sorted.
 
     Args:
@@ -71,7 +72,12 @@ def pivot(rows: Sequence[Row], by: Sequence[str], across: str, score: str) -> li
 
 
 def curves(
-    rows: Sequence[Row], x: str, score: str, name: str, styles: Mapping[str, str] | None = None
+    rows: Sequence[Row],
+    x: str,
+    score: str,
+    name: str,
+    styles: Mapping[str, str] | None = None,
+    height: Callable[[float], float] = float,
 ) -> list[Curve]:
     """Means of a score over a label, a curve for each name.
 
@@ -82,6 +88,7 @@ def curves(
         name: labels in a text, such as "d = {dim}, {kind}": the curves' names. Those that agree in the first
             label of it have the same colour.
         styles: value of a label -> style of a curve that has it.
+        height: what is drawn of a mean.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -94,7 +101,8 @@ def curves(
             (named for value, named in (styles or {}).items() if value in own[0].labels.values()), "solid"
         )
         color = hues.index(own[0].labels[first]) + 1
-        found.append(Curve(title, by_label(own, x, score), color, style))
+        points = {place: height(at) for place, at in by_label(own, x, score).items() if at is not None}
+        found.append(Curve(title, points, color, style))
     return found
 
 
@@ -121,6 +129,22 @@ def ratios(
         for place, above in means[0].items()
         if above is not None and (below := means[1].get(place))
     }
+
+
+def lowest_loss(rows: Sequence[Row], *labels: str) -> list[Row]:
+    """Of the rows that agree in some labels, the one of lowest training loss; those that diverged come last."""
+
+    def order(row: Row) -> tuple[bool, float]:
+        known = row.loss is not None and math.isfinite(row.loss)
+        return row.status == "diverged", row.loss if known and row.loss is not None else math.inf
+
+    return [min(own, key=order) for own in grouped(rows, *labels).values()]
+
+
+def pairs_of(row: Row) -> int:
+    """Pairs that a run was trained on."""
+    recipe = Recipe(**row.config["training"])
+    return sum(recipe.batch_at(step) for step in range(row.steps))
 
 
 def cpu_seconds(rows: Sequence[Row]) -> float | None:

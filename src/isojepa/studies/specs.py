@@ -6,6 +6,7 @@ rests on; the story has the claim and a sentence for each verdict, which the fac
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from isojepa.names import choose
 from isojepa.report.charts import Panel
@@ -13,7 +14,7 @@ from isojepa.studies.cells import Row
 from isojepa.studies.findings import Value
 
 Rows = Sequence[Row]
-Lines = Sequence[Mapping[str, Value]]
+Lines = list[dict[str, Any]]  # of a table: key -> value
 
 HOLDS, IN_PART, FAILS, UNASKED = "holds", "in part", "does not hold", "cannot be asked"
 VERDICTS = {
@@ -36,6 +37,11 @@ class TableSpec:
     name: str
     lines: Callable[[Rows], Lines]
 
+    @classmethod
+    def named(cls, **lines: Callable[[Rows], Lines]) -> "list[TableSpec]":
+        """Several tables."""
+        return [cls(name, own) for name, own in lines.items()]
+
 
 @dataclass(frozen=True)
 class ChartSpec:
@@ -46,7 +52,7 @@ class ChartSpec:
         panels: rows -> what is drawn; panels with nothing to show are left out.
         columns: panels side by side.
         size: width and height of a panel in inches.
-        legend: "shared" below all panels, or "own" in each.
+        legend: "shared" below all panels, or "own" below each.
     """
 
     name: str
@@ -84,6 +90,11 @@ class Statement:
     name: str
     judge: Callable[[Rows], Judgement]
 
+    @classmethod
+    def named(cls, **judges: Callable[[Rows], Judgement]) -> "list[Statement]":
+        """Several statements."""
+        return [cls(name, judge) for name, judge in judges.items()]
+
 
 def verdict_of(truths: Iterable[bool]) -> str:
     """What many answers to one question amount to.
@@ -113,6 +124,34 @@ def judge_values(values: Iterable[float], test: Callable[[float], bool], **facts
     found = list(values)
     ends: dict[str, Value] = {"low": min(found, default=None), "high": max(found, default=None)}
     return judged(map(test, found), **ends, **facts)
+
+
+def judge_lines(
+    lines: Iterable[Mapping[str, Any]],
+    test: Callable[[Any], bool],
+    text: str = "",
+    key: str = "",
+    **facts: Value,
+) -> Judgement:
+    """Whether lines of a table pass a test.
+
+    Args:
+        lines: what is asked, one by one.
+        test: of a line.
+        text: how a line is told, keys in braces; `all`, `yes` and `no` tell all lines, those that pass and
+            those that do not.
+        key: of a number in every line; `low` and `high` tell the lines that have the least and most of it.
+        facts: further ones.
+    """
+    found = [(test(line), text.format_map(line), line) for line in lines]
+    told = {"all": (True, False), "yes": (True,), "no": (False,)}
+    listed = {
+        name: "; ".join(one for truth, one, _ in found if truth in kinds) for name, kinds in told.items()
+    }
+    if key:
+        order = sorted(found, key=lambda one: one[2][key])
+        listed |= {"low": order[0][1], "high": order[-1][1]} if order else {}
+    return judged((truth for truth, _, _ in found), **listed, **facts)
 
 
 def judged(truths: Iterable[bool], **facts: Value) -> Judgement:

@@ -9,10 +9,11 @@ empty lines; one that begins with a name in braces stands for more:
     does not hold: ...
     cannot be asked: ...                may be left out: it then says so
 
-    {table NAME}                        header, perhaps a line of dashes, and how one line is shown
+    {table NAME: its title}             header, perhaps a line of dashes, and how one line is shown
     | latents | R² | {*} |              {*} stands for all other keys of the lines, one column each
     |---|---|---|
     | {dim:d} | {r2:.4f} | {*:.3f} |
+    What to know of it.                 its note
 
     {chart NAME}                        the rest of the paragraph is its caption
     What to look at.
@@ -30,7 +31,7 @@ from pathlib import Path
 from isojepa.names import choose
 from isojepa.studies.findings import Block, Column, Findings, Plot, Table, Value, text_of
 from isojepa.studies.measured import told, unscored
-from isojepa.studies.specs import UNASKED, VERDICTS, ChartSpec, Rows, Statement, TableSpec
+from isojepa.studies.specs import UNASKED, VERDICTS, ChartSpec, Lines, Rows, Statement, TableSpec
 
 _OPENING = re.compile(r"\{(statement|table|chart) ([A-Za-z0-9_-]+)(?:: ([^{}]+))?\}\s*(?:\n|$)")
 _NUMBER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::([^{}\n]*))?\}")
@@ -139,7 +140,8 @@ class _Filling:
         self.left.discard(name)
         if kind == "statement":
             return [self._statement(name, opening[3] or "", rest)], False
-        block = self._table(name, rest) if kind == "table" else self._plot(name, rest)
+        table = kind == "table"
+        block = self._table(name, opening[3] or "", rest) if table else self._plot(name, rest)
         return ([] if block is None else [block]), True
 
     def check(self) -> None:
@@ -181,28 +183,35 @@ class _Filling:
             raise ValueError(f"the statement {name} of {self.name} has no sentence for: {', '.join(missing)}")
         return found
 
-    def _table(self, name: str, rest: str) -> Block | None:
+    def _table(self, name: str, title: str, rest: str) -> Block | None:
         lines = choose(f"table of {self.name}", name, self.tables).lines(self.rows)
+        texts = rest.splitlines()
         cells = [
             [cell.strip() for cell in line.strip().strip("|").split("|")]
-            for line in rest.splitlines()
-            if set(line) - set("|-: ")  # dashes say nothing
+            for line in texts
+            if line.startswith("|") and set(line) - set("|-: ")  # dashes say nothing
         ]
         if len(cells) != 2 or len(cells[0]) != len(cells[1]):
             raise ValueError(
                 f"the table {name} of {self.name} must have a header and one line of as many cells"
             )
-        columns: list[Column] = []
-        forms = [(_CELL.fullmatch(cell), title) for title, cell in zip(*cells, strict=True)]
-        if any(form is None for form, _ in forms):
-            raise ValueError(f"the cells of the table {name} of {self.name} must be {{key}} or {{key:form}}")
-        named = {form[1] for form, _ in forms if form is not None}
+        columns = self._columns(name, cells[0], cells[1], lines)
+        note = self._text(" ".join(line for line in texts if not line.startswith("|")), self.numbers)
+        return Table(name, title, columns, lines, note) if lines else None
+
+    def _columns(self, name: str, titles: Sequence[str], cells: Sequence[str], lines: Lines) -> list[Column]:
+        forms = [_CELL.fullmatch(cell) for cell in cells]
+        named = {form[1] for form in forms if form is not None}
         others = [key for key in dict.fromkeys(key for line in lines for key in line) if key not in named]
-        for form, title in forms:
-            assert form is not None
+        columns: list[Column] = []
+        for title, form in zip(titles, forms, strict=True):
+            if form is None:
+                raise ValueError(
+                    f"the cells of the table {name} of {self.name} must be {{key}} or {{key:form}}"
+                )
             keys = others if form[1] == "*" else [form[1]]
             columns += [Column(key, title.replace("{*}", key), form[2] or "") for key in keys]
-        return Table(name, "", columns, lines) if lines else None
+        return columns
 
     def _plot(self, name: str, rest: str) -> Block | None:
         spec = choose(f"chart of {self.name}", name, self.charts)

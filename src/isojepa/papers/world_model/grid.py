@@ -1,0 +1,323 @@
+"""Weight against correlation on the spiral, with what the loss itself prefers at each place (`grid_theory`).
+
+The published pairs are noisy copies, so that their rho stands for a correlation of rho^2; ours correlate by rho.
+SIGReg is n times a distance, so a weight means the same only at the same batch, 256 here as there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.papers.world_model.grid_theory import least_sigreg, preferred, spiral_correlation
+from isojepa.report.charts import Chart, Curve, HeatMap, curves_chart
+from isojepa.studies.findings import Value
+from isojepa.studies.measured import by_label, grouped, mean, measured, select, spread
+from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_OBJECTIVES, published_plane, shortened
+from isojepa.studies.specs import HOLDS, IN_PART, ChartSpec, Judgement, Lines, Rows, Statement, TableSpec
+from isojepa.studies.specs import judge_lines, judged, verdict_of
+from isojepa.studies.study import Cell, Row, Study
+from isojepa.training.recipe import Recipe
+
+WEIGHTS = (1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1, 5e-1)
+RHOS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+BATCH, SEEDS, PAPER_SEEDS = 256, 2, 3
+SPOTS = ((1e-3, 0.95), (5e-1, 0.95))  # where the published settings are run too: the best, the collapsed
+NULL = 1.0594  # SIGReg of 256 samples of N(0, I)
+CUTS = (0.5, 0.8, 0.95, 0.99)
+MANY = 10  # places from which the published settings get heat maps of their own
+LEAST = 1e-4  # of 1 - R^2 that is drawn
+RISE = 0.005  # a smaller fall of R^2 is put down to the seeds
+SCORES = ("r2", "r2_grid", "r2_orthogonal", "error", "bound")
+
+
+def cells(scale: str) -> list[Cell]:
+    """Ours on the whole grid; the published settings at a few points, at paper scale on the whole grid."""
+    if scale == "quick":
+        quick = [_ours(weight, rho, 0) for weight in (1e-3, 5e-1) for rho in (0.5, 0.95)]
+        return [Cell(shortened(cell.trained, 200), cell.labels) for cell in quick]
+    grid = [(weight, rho) for weight in WEIGHTS for rho in RHOS]
+    seeds = PAPER_SEEDS if scale == "paper" else SEEDS
+    ours = [_ours(weight, rho, seed) for weight, rho in grid for seed in range(seeds)]
+    if scale == "standard":
+        return ours + [_published(weight, rho, 0) for weight, rho in SPOTS]
+    return ours + [_published(weight, rho, seed) for weight, rho in grid for seed in range(seeds)]
+
+
+def _ours(weight: float, rho: float, seed: int) -> Cell:
+    # At small weights the embedding first shrinks, and must find what the views share before nothing is left
+    # of it: a narrower or deeper encoder, or half the learning rate, often does not.
+    recipe = Recipe(
+        steps=3000, batch=BATCH, batch_start=None, learning_rate=6e-3, eval_every=1000, eval_samples=2000
+    )
+    objective = ObjectiveConfig(name="lejepa", weight=weight, slices=16)
+    config = Config(WorldConfig(rho=rho), EncoderConfig(width=128, layers=4), objective, recipe, seed=seed)
+    return Cell(config, {"settings": OURS, "weight": weight, "rho": rho, "seed": seed})
+
+
+def _published(weight: float, rho: float, seed: int) -> Cell:
+    objective = replace(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
+    config = published_plane(WorldConfig(process="noisy-copies", rho=rho), objective, seed)
+    return Cell(config, {"settings": PUBLISHED, "weight": weight, "rho": rho, "seed": seed})
+
+
+def places(rows: Rows, settings: str = OURS) -> Lines:
+    """By weight and rho: means over seeds beside what the loss prefers; None where it prefers to collapse."""
+    return [
+        _place(float(w), float(rho), own, 1 if settings == OURS else 2)
+        for (w, rho), own in sorted(grouped(select(rows, settings=settings), "weight", "rho").items())
+    ]
+
+
+def _place(weight: float, rho: float, own: Sequence[Row], power: int) -> dict[str, Any]:
+    best = preferred(weight, rho**power, BATCH)  # published pairs correlate by the square
+    terms = [(measured(row, "sigreg"), measured(row, "alignment")) for row in own]
+    losses = [weight * s + (1 - weight) * a for s, a in terms if s is not None and a is not None]
+    alignment, spiral = mean(own, "alignment"), spiral_correlation(rho**power)
+    return {
+        **{"weight": weight, "rho": rho, "runs": len(own), "r2_std": spread(own, "r2")},
+        **{name: mean(own, name) for name in SCORES},
+        "r2_preferred": best.r2 if best.variance > 0.01 else None,  # else nothing is left of the map
+        "orthogonality": mean(own, "orthogonality_error"),
+        "orthogonality_preferred": best.orthogonality,
+        "loss": fmean(losses) if losses else None,
+        # of the measured alignment with the least SIGReg there is, which no noise of SIGReg enters
+        "loss_least": None if alignment is None else weight * least_sigreg(BATCH) + (1 - weight) * alignment,
+        "loss_preferred": best.loss,
+        "loss_spiral": weight * NULL + (1 - weight) * (1 - spiral) / 2,
+    }
+
+
+Found = tuple[str, Iterable[bool]]  # what was found at the places of a published statement, and its answers
+
+
+def _range(lines: Lines, key: str) -> str:
+    found = [line[key] for line in lines if line[key] is not None]
+    low, high = (f"{end(found):.3f}" if found else "not measured" for end in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def _best(lines: Lines) -> Found:
+    found = f"R² {_range(lines, 'r2')}; in-sample on the published grid of points {_range(lines, 'r2_grid')}"
+    return found, (line["r2"] > 0.97 for line in lines)
+
+
+def _orthogonality(lines: Lines) -> Found:
+    known = [line["orthogonality"] for line in lines if line["orthogonality"] is not None]
+    return f"orthogonality error {_range(lines, 'orthogonality')}", (0.1 <= error <= 0.2 for error in known)
+
+
+def _both(lines: Lines) -> Found:
+    high = [line for line in lines if line["r2"] > 0.96]
+    good = [line in high and (line["orthogonality"] or 1.0) < 0.2 for line in lines]
+    return f"both at {sum(good)} of {len(lines)} places, R² alone at {len(high)}", good
+
+
+def _nothing(lines: Lines) -> Found:
+    top = max(lines, key=lambda line: line["r2"])["rho"]
+    return f"R² {_range(lines, 'r2')}, highest at ρ {top:g}", (line["r2"] < 0.1 for line in lines)
+
+
+def _insufficient(lines: Lines) -> Found:
+    turned = max(
+        (line["r2_orthogonal"] for line in lines if line["r2_orthogonal"] is not None), default=float("nan")
+    )
+    return f"R² {_range(lines, 'r2')}; by a rotation at most {turned:.3f}", (
+        line["r2"] < 0.9 for line in lines
+    )
+
+
+def _monotone(lines: Lines) -> Found:
+    steps = [(b["r2"] - a["r2"], a, b["rho"]) for a, b in pairwise(lines) if a["weight"] == b["weight"]]
+    falls = sorted((step for step in steps if step[0] < -RISE), key=lambda step: step[0])
+    found = f"R² falls at {len(falls)} of {len(steps)} steps of ρ"
+    for fall, a, high in falls[:1]:
+        found += f", most by {-fall:.3f} (weight {a['weight']:g}, ρ {a['rho']:g} to {high:g})"
+    return found, (step[0] >= -RISE for step in steps)
+
+
+def _degrades(lines: Lines) -> Found:
+    found, good = [], []
+    for weight in sorted({line["weight"] for line in lines}):
+        own = {line["rho"]: line["r2"] for line in lines if line["weight"] == weight}
+        if len(own) > 2 and 0.99 in own:
+            peak = max(own, key=lambda rho: own[rho])
+            found.append(f"weight {weight:g}: peak {own[peak]:.3f} at ρ {peak:g}, {own[0.99]:.3f} at 0.99")
+            good.append(own[peak] - own[0.99] > 0.01)
+    return "; ".join(found), good
+
+
+CLAIMS: dict[str, tuple[Callable[[float, float], bool], Callable[[Lines], Found]]] = {
+    "R² > 0.97 at weights 1e-3 and 5e-3 with ρ 0.9 and 0.95": (
+        lambda w, rho: w in (1e-3, 5e-3) and rho in (0.9, 0.95),
+        _best,
+    ),
+    "orthogonality error about 0.15 there": (
+        lambda w, rho: w in (1e-3, 5e-3) and rho in (0.9, 0.95),
+        _orthogonality,
+    ),
+    "R² > 0.96 and orthogonality error < 0.2 at weights 1e-3 to 1e-2 with ρ 0.8 to 0.95": (
+        lambda w, rho: 1e-3 <= w <= 1e-2 and 0.8 <= rho <= 0.95,
+        _both,
+    ),
+    "R² about 0 at weight 0.5, whatever ρ": (lambda w, rho: w == 0.5, _nothing),
+    "at weights up to 1e-2 R² grows with ρ": (lambda w, rho: w <= 1e-2, _monotone),
+    "at weights 5e-2 and 1e-1 R² peaks at a moderate ρ and is lower at 0.99": (
+        lambda w, rho: w in (5e-2, 1e-1),
+        _degrades,
+    ),
+    "weights below 1e-4 are not enough, whatever ρ": (lambda w, rho: w < 1e-4, _insufficient),
+}
+
+
+def ask(rows: Rows) -> Lines:
+    """Every published statement with what the runs say of it; those about places without runs are left out."""
+    answers = []
+    for settings in (OURS, PUBLISHED):
+        known = [line for line in places(rows, settings) if line["r2"] is not None]
+        for claim, (choose, judge) in CLAIMS.items():
+            lines = [line for line in known if choose(line["weight"], line["rho"])]
+            found, truths = judge(lines) if lines else ("", ())
+            if answered := list(truths):
+                answer = {"statement": claim, "settings": settings, "places": len(lines), "found": found}
+                answers.append({**answer, "verdict": verdict_of(answered)})
+    return answers
+
+
+def _heat_maps(rows: Rows) -> list[HeatMap]:
+    panels = []
+    for settings, trained, at in ((OURS, "trained", ""), (PUBLISHED, "published settings", " at ρ²")):
+        lines = places(rows, settings)
+        if settings == OURS or len(lines) >= MANY or not places(rows):
+            weights, rhos = (sorted({line[key] for line in lines}) for key in ("weight", "rho"))
+            for key, title, color in (
+                ("r2", "R² of z from h", 1),
+                ("orthogonality", "Orthogonality error", 2),
+            ):
+                for name, told in ((key, trained), (f"{key}_preferred", f"what the loss prefers{at}")):
+                    found = {(line["weight"], line["rho"]): line[name] for line in lines}
+                    table = [[found.get((weight, rho)) for rho in rhos] for weight in weights]
+                    names = [[f"{value:g}" for value in values] for values in (rhos, weights)]
+                    panels.append(
+                        HeatMap(
+                            "", f"{title}, {told}", "", *names, "ρ", "weight of SIGReg", table, color=color
+                        )
+                    )
+    return panels
+
+
+def _cuts(rows: Rows) -> list[Chart]:
+    panels = []
+    for rho in CUTS:
+        own, height = (
+            select(rows, settings=OURS, rho=rho),
+            lambda r2: None if r2 is None else max(1 - r2, LEAST),
+        )
+        line = {one["weight"]: height(one["r2_preferred"]) for one in places(own)}
+        shown = [Curve("what the loss prefers", line, 2)]
+        for (seed,), some in grouped(own, "seed").items():
+            points = {weight: height(r2) for weight, r2 in by_label(some, "weight", "r2").items()}
+            shown.append(Curve(f"trained, seed {seed}", points, 1, "dots"))
+        panels.append(curves_chart(f"ρ = {rho:g}", "weight of SIGReg", "1 − R²", shown if own else []))
+    return panels
+
+
+def _published_claims(rows: Rows) -> Judgement:
+    """All published statements together, with our settings and with theirs."""
+    words = {
+        name: [one["verdict"] for one in ask(rows) if one["settings"] == name] for name in (OURS, PUBLISHED)
+    }
+    told = [
+        f"{own.count(HOLDS)} of {len(own)} hold and {own.count(IN_PART)} hold in part with {'our' if name == OURS else 'the published'} settings"
+        for name, own in words.items()
+        if own
+    ]
+    facts: dict[str, Value] = {"told": ", ".join(told)}
+    return judged((word == HOLDS for word in words[OURS] or words[PUBLISHED]), **facts)
+
+
+def _agreement(rows: Rows) -> Judgement:
+    """Whether training finds what the loss prefers, where it prefers anything."""
+    lines = [
+        line for line in places(rows) if None not in (line["r2_preferred"], line["r2"], line["orthogonality"])
+    ]
+    told = []
+    for name, own in (
+        ("up to 1e-2", [x for x in lines if x["weight"] <= 1e-2]),
+        ("above", [x for x in lines if x["weight"] > 1e-2]),
+    ):
+        ends = [
+            median(abs(x[key] - x[f"{key}_preferred"]) for x in own) if own else None
+            for key in ("r2", "orthogonality")
+        ]
+        told.append(
+            f"at weights {name} R² differs by {ends[0]:.3f} in the median over {len(own)} places, orthogonality errors by {ends[1]:.3f}"
+        ) if own else None
+    dead = sum(line["r2_preferred"] is None for line in places(rows))
+    return judged(
+        (abs(x["r2"] - x["r2_preferred"]) < 0.05 for x in lines),
+        told="; ".join(told),
+        dead=dead,
+        places=len(places(rows)),
+    )
+
+
+def _optimiser(rows: Rows) -> Judgement:
+    """Whether training ends without recovery where no SIGReg could bring its loss down to what is preferred."""
+    lines = [
+        line for line in places(rows) if line["weight"] >= 0.5 and None not in (line["loss"], line["r2"])
+    ]
+    worst = max(lines, key=lambda line: line["loss"] - line["loss_preferred"], default={})
+    failed = (line["r2"] < 0.5 and line["loss_least"] > line["loss_preferred"] for line in lines)
+    return judged(failed, **worst)
+
+
+def _label_free(rows: Rows) -> Judgement:
+    """Whether the weight of the smallest bound is that of the smallest error, rho by rho."""
+    known = [line for line in places(rows) if None not in (line["bound"], line["error"])]
+    lines = []
+    for rho in sorted({line["rho"] for line in known}):
+        own = [line for line in known if line["rho"] == rho]
+        chosen, best = (min(own, key=lambda line: line[key]) for key in ("bound", "error"))
+        lines += (
+            [{"same": chosen is best, "cost": chosen["error"] / max(best["error"], 2e-16)}]
+            if len(own) > 1
+            else []
+        )
+    return judge_lines(lines, lambda line: line["same"], "{cost:.2f}", "cost")
+
+
+def _numbers(rows: Rows) -> dict[str, Value]:
+    lines = [line for line in places(rows) if None not in (line["r2"], line["r2_orthogonal"])]
+    told = (
+        [
+            f"{max(lines, key=lambda line: line[key])[key]:.4f}, is at weight {max(lines, key=lambda line: line[key])['weight']:g} and ρ {max(lines, key=lambda line: line[key])['rho']:g}"
+            for key in ("r2", "r2_orthogonal")
+        ]
+        if lines
+        else [None, None]
+    )
+    return {"best": told[0], "turned": told[1], "spots": len(places(rows, PUBLISHED)) or None}
+
+
+STUDY = Study(
+    name="grid",
+    title="Weight against correlation",
+    source="Klindt, LeCun & Balestriero (2026), Appendix H, grid search",
+    cells=cells,
+    story=Path(__file__).with_suffix(".md"),
+    tables=TableSpec.named(
+        statements=ask, places=places, published_settings=lambda rows: places(rows, PUBLISHED)
+    ),
+    charts=[
+        ChartSpec("heat_maps", _heat_maps, columns=2),
+        ChartSpec("cuts", _cuts, columns=4, size=(3.4, 3.4)),
+    ],
+    statements=Statement.named(
+        published=_published_claims, agreement=_agreement, optimiser=_optimiser, label_free=_label_free
+    ),
+    numbers=_numbers,
+)
