@@ -10,10 +10,9 @@ from measure import alternate, row
 from torch.func import functional_call, stack_module_state, vmap
 
 from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
+from isojepa.papers.world_model import scaling
 from isojepa.runs import build_all
 from isojepa.seeds import generator
-from isojepa.papers.world_model import scaling
-
 from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from isojepa.config import Config, EncoderConfig, WorldConfig
+from isojepa.papers.world_model.grid import STUDY as GRID
+from isojepa.papers.world_model.scaling import STUDY as SCALING
 from isojepa.runs import build_world, record_path
 from isojepa.studies import catalogue
 from isojepa.studies.bound import SOURCES, STUDY
 from isojepa.studies.bound_page import cell_of
 from isojepa.studies.bound_worlds import correlation, gaussian, speaks_of
-from isojepa.papers.world_model.grid import STUDY as GRID
 from isojepa.studies.mixings import STUDY as MIXINGS
-from isojepa.papers.world_model.scaling import STUDY as SCALING
 from isojepa.studies.study import Cell, ReportStudy
 from tests.studies.made_up_rows import lost_row, made_up_row
 

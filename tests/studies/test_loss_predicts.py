@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from isojepa.studies import catalogue, loss_predicts
 from isojepa.papers.world_model.grid import STUDY as GRID
+from isojepa.studies import catalogue, loss_predicts
 from isojepa.studies.loss_predicts import STUDY
 from isojepa.studies.mixings import STUDY as MIXINGS
 from isojepa.studies.rank_correlations import rank_correlation

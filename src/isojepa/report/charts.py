@@ -1,9 +1,9 @@
 """Charts: what a figure shows, as data. One script draws them in the page, `isojepa.report.drawing` in files.
 
 A chart has one row of places x and some series over it, drawn as lines, with a band where they have
-intervals, as dots with error bars, or as stems from zero; reference lines go across. A heat map has a number
-for each of its rows and columns. Pointing at a chart, or the arrow keys, read the values at the nearest place.
-Three scales:
+intervals, as dots with error bars, or as stems from zero; reference lines go across. A heat map has a
+number for each of its rows and columns. Pointing at a chart, or the arrow keys, read the values at the
+nearest place. Three scales:
 
     linear   from the smallest to the largest value
     log      the same for positive values of several magnitudes
@@ -207,7 +207,7 @@ class Curve:
 
 
 def curves_chart(title: str, across: str, up: str, curves: Sequence[Curve], **options: Any) -> Chart:
-    """A chart of curves, both of its axes logarithmic unless the options, those of a `Chart`, say otherwise."""
+    """A chart of curves, both axes logarithmic unless the options, those of a `Chart`, say otherwise."""
     places = sorted({place for one in curves for place in one.points})
     series = [
         Series(

@@ -1,6 +1,7 @@
 """The report of a study in Markdown."""
 
 import re
+from itertools import chain
 
 from isojepa.report.study_page import LEGEND, MARKS
 from isojepa.studies.evidence import Evidence
@@ -45,7 +46,7 @@ def _summary_first(study: str, findings: Findings) -> list[str]:
         for index, picture in enumerate(findings.pictures)
     ]
     tables = [part for table in findings.tables for part in _parts(study, table)]
-    first, others = sum(pictures[:1], []), sum(pictures[1:], [])
+    first, others = chain(*pictures[:1]), chain(*pictures[1:])
     notes = ["## Notes", *findings.notes] if findings.notes else []
     return [*findings.summary, *first, *tables, *others, *notes]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from isojepa.report.charts import Curve
+from isojepa.report.charts import Curve, HeatMap
 from isojepa.studies.cells import Label, Row
 from isojepa.training.recipe import Recipe
 
@@ -97,13 +97,20 @@ def curves(
     hues = list(dict.fromkeys(own[0].labels[first] for own in groups.values()))
     found = []
     for title, own in groups.items():
-        style = next(
-            (named for value, named in (styles or {}).items() if value in own[0].labels.values()), "solid"
-        )
+        named = [style for value, style in (styles or {}).items() if value in own[0].labels.values()]
         color = hues.index(own[0].labels[first]) + 1
         points = {place: height(at) for place, at in by_label(own, x, score).items() if at is not None}
-        found.append(Curve(title, points, color, style))
+        found.append(Curve(title, points, color, *named[:1]))
     return found
+
+
+def heat_map(lines: Sequence[Mapping[str, Any]], column: str, row: str, key: str, **options: Any) -> HeatMap:
+    """Lines of a table as colours: what stands at a key over two others that are numbers."""
+    columns, rows = (sorted({line[name] for line in lines}) for name in (column, row))
+    found = {(line[row], line[column]): line[key] for line in lines}
+    table = [[found.get((up, across)) for across in columns] for up in rows]
+    names = [[f"{value:g}" for value in values] for values in (columns, rows)]
+    return HeatMap("", options.pop("title"), "", names[0], names[1], values=table, **options)
 
 
 def by_label(rows: Sequence[Row], label: str, score: str) -> dict[float, float | None]:
@@ -132,7 +139,7 @@ def ratios(
 
 
 def lowest_loss(rows: Sequence[Row], *labels: str) -> list[Row]:
-    """Of the rows that agree in some labels, the one of lowest training loss; those that diverged come last."""
+    """Of the rows that agree in some labels, the one of lowest training loss; diverged ones come last."""
 
     def order(row: Row) -> tuple[bool, float]:
         known = row.loss is not None and math.isfinite(row.loss)

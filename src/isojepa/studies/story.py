@@ -18,9 +18,9 @@ empty lines; one that begins with a name in braces stands for more:
     {chart NAME}                        the rest of the paragraph is its caption
     What to look at.
 
-Anywhere else {name} and {name:.4f} are the study's numbers, in a sentence of a statement also the facts of its
-judgement. A paragraph of which a number is None is left out, as is a section whose tables and charts are all
-empty. `{run_summary}` tells what was run, `{unscored}` how many runs have no score, None if all have.
+Anywhere else {name} and {name:.4f} are the study's numbers, in a sentence of a statement also the facts of
+its judgement. A paragraph of which a number is None is left out, as is a section whose tables and charts are
+all empty. `{run_summary}` tells what was run, `{unscored}` how many runs have no score, None if all have.
 """
 
 import re

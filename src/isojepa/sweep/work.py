@@ -1,4 +1,4 @@
-"""One run of a sweep, whoever does it: train it to the end and score it, or compute it, and leave a record."""
+"""One run of a sweep, whoever does it: train it and score it, or compute it, and leave a record."""
 
 import time
 import traceback

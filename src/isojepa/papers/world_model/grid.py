@@ -1,9 +1,10 @@
 """Weight against correlation on the spiral, with what the loss itself prefers at each place (`grid_theory`).
 
-The published pairs are noisy copies, so that their rho stands for a correlation of rho^2; ours correlate by rho.
-SIGReg is n times a distance, so a weight means the same only at the same batch, 256 here as there.
+The published pairs are noisy copies, so that their rho stands for a correlation of rho^2; ours correlate by
+rho. SIGReg is n times a distance, so a weight means the same only at the same batch, 256 here as there.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,10 +16,20 @@ from isojepa.config import Config, EncoderConfig, ObjectiveConfig, WorldConfig
 from isojepa.papers.world_model.grid_theory import least_sigreg, preferred, spiral_correlation
 from isojepa.report.charts import Chart, Curve, HeatMap, curves_chart
 from isojepa.studies.findings import Value
-from isojepa.studies.measured import by_label, grouped, mean, measured, select, spread
+from isojepa.studies.measured import by_label, grouped, heat_map, mean, measured, select, spread
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_OBJECTIVES, published_plane, shortened
-from isojepa.studies.specs import HOLDS, IN_PART, ChartSpec, Judgement, Lines, Rows, Statement, TableSpec
-from isojepa.studies.specs import judge_lines, judged, verdict_of
+from isojepa.studies.specs import (
+    HOLDS,
+    ChartSpec,
+    Judgement,
+    Lines,
+    Rows,
+    Statement,
+    TableSpec,
+    judge_lines,
+    judged,
+    verdict_of,
+)
 from isojepa.studies.study import Cell, Row, Study
 from isojepa.training.recipe import Recipe
 
@@ -66,19 +77,21 @@ def _published(weight: float, rho: float, seed: int) -> Cell:
 
 def places(rows: Rows, settings: str = OURS) -> Lines:
     """By weight and rho: means over seeds beside what the loss prefers; None where it prefers to collapse."""
-    return [
-        _place(float(w), float(rho), own, 1 if settings == OURS else 2)
-        for (w, rho), own in sorted(grouped(select(rows, settings=settings), "weight", "rho").items())
-    ]
+    groups = sorted(grouped(select(rows, settings=settings), "weight", "rho").items())
+    power = 1 if settings == OURS else 2  # published pairs correlate by the square
+    return [_place(float(weight), float(rho), own, power) for (weight, rho), own in groups]
 
 
 def _place(weight: float, rho: float, own: Sequence[Row], power: int) -> dict[str, Any]:
-    best = preferred(weight, rho**power, BATCH)  # published pairs correlate by the square
+    best = preferred(weight, rho**power, BATCH)
     terms = [(measured(row, "sigreg"), measured(row, "alignment")) for row in own]
     losses = [weight * s + (1 - weight) * a for s, a in terms if s is not None and a is not None]
     alignment, spiral = mean(own, "alignment"), spiral_correlation(rho**power)
     return {
-        **{"weight": weight, "rho": rho, "runs": len(own), "r2_std": spread(own, "r2")},
+        "weight": weight,
+        "rho": rho,
+        "runs": len(own),
+        "r2_std": spread(own, "r2"),
         **{name: mean(own, name) for name in SCORES},
         "r2_preferred": best.r2 if best.variance > 0.01 else None,  # else nothing is left of the map
         "orthogonality": mean(own, "orthogonality_error"),
@@ -150,36 +163,29 @@ def _degrades(lines: Lines) -> Found:
     return "; ".join(found), good
 
 
-CLAIMS: dict[str, tuple[Callable[[float, float], bool], Callable[[Lines], Found]]] = {
-    "R² > 0.97 at weights 1e-3 and 5e-3 with ρ 0.9 and 0.95": (
-        lambda w, rho: w in (1e-3, 5e-3) and rho in (0.9, 0.95),
-        _best,
-    ),
-    "orthogonality error about 0.15 there": (
-        lambda w, rho: w in (1e-3, 5e-3) and rho in (0.9, 0.95),
-        _orthogonality,
-    ),
+Claim = tuple[Callable[[Lines], Found], Sequence[float], Sequence[float]]  # asked at these weights and rhos
+CLAIMS: dict[str, Claim] = {
+    "R² > 0.97 at weights 1e-3 and 5e-3 with ρ 0.9 and 0.95": (_best, WEIGHTS[3:5], RHOS[4:6]),
+    "orthogonality error about 0.15 there": (_orthogonality, WEIGHTS[3:5], RHOS[4:6]),
     "R² > 0.96 and orthogonality error < 0.2 at weights 1e-3 to 1e-2 with ρ 0.8 to 0.95": (
-        lambda w, rho: 1e-3 <= w <= 1e-2 and 0.8 <= rho <= 0.95,
         _both,
+        WEIGHTS[3:6],
+        RHOS[3:6],
     ),
-    "R² about 0 at weight 0.5, whatever ρ": (lambda w, rho: w == 0.5, _nothing),
-    "at weights up to 1e-2 R² grows with ρ": (lambda w, rho: w <= 1e-2, _monotone),
-    "at weights 5e-2 and 1e-1 R² peaks at a moderate ρ and is lower at 0.99": (
-        lambda w, rho: w in (5e-2, 1e-1),
-        _degrades,
-    ),
-    "weights below 1e-4 are not enough, whatever ρ": (lambda w, rho: w < 1e-4, _insufficient),
+    "R² about 0 at weight 0.5, whatever ρ": (_nothing, WEIGHTS[8:], RHOS),
+    "at weights up to 1e-2 R² grows with ρ": (_monotone, WEIGHTS[:6], RHOS),
+    "at weights 5e-2 and 1e-1 R² peaks at a moderate ρ and is lower at 0.99": (_degrades, WEIGHTS[6:8], RHOS),
+    "weights below 1e-4 are not enough, whatever ρ": (_insufficient, WEIGHTS[:2], RHOS),
 }
 
 
 def ask(rows: Rows) -> Lines:
-    """Every published statement with what the runs say of it; those about places without runs are left out."""
+    """Every published statement with what the runs say of it; those about no place of theirs are left out."""
     answers = []
     for settings in (OURS, PUBLISHED):
         known = [line for line in places(rows, settings) if line["r2"] is not None]
-        for claim, (choose, judge) in CLAIMS.items():
-            lines = [line for line in known if choose(line["weight"], line["rho"])]
+        for claim, (judge, weights, rhos) in CLAIMS.items():
+            lines = [line for line in known if line["weight"] in weights and line["rho"] in rhos]
             found, truths = judge(lines) if lines else ("", ())
             if answered := list(truths):
                 answer = {"statement": claim, "settings": settings, "places": len(lines), "found": found}
@@ -191,88 +197,69 @@ def _heat_maps(rows: Rows) -> list[HeatMap]:
     panels = []
     for settings, trained, at in ((OURS, "trained", ""), (PUBLISHED, "published settings", " at ρ²")):
         lines = places(rows, settings)
-        if settings == OURS or len(lines) >= MANY or not places(rows):
-            weights, rhos = (sorted({line[key] for line in lines}) for key in ("weight", "rho"))
-            for key, title, color in (
-                ("r2", "R² of z from h", 1),
-                ("orthogonality", "Orthogonality error", 2),
-            ):
-                for name, told in ((key, trained), (f"{key}_preferred", f"what the loss prefers{at}")):
-                    found = {(line["weight"], line["rho"]): line[name] for line in lines}
-                    table = [[found.get((weight, rho)) for rho in rhos] for weight in weights]
-                    names = [[f"{value:g}" for value in values] for values in (rhos, weights)]
-                    panels.append(
-                        HeatMap(
-                            "", f"{title}, {told}", "", *names, "ρ", "weight of SIGReg", table, color=color
-                        )
-                    )
+        if settings == PUBLISHED and len(lines) < MANY and places(rows):
+            continue
+        for key, title, color in (("r2", "R² of z from h", 1), ("orthogonality", "Orthogonality error", 2)):
+            for name, told in ((key, trained), (f"{key}_preferred", f"what the loss prefers{at}")):
+                words = {"title": f"{title}, {told}", "across": "ρ", "up": "weight of SIGReg"}
+                panels.append(heat_map(lines, "rho", "weight", name, color=color, **words))
     return panels
+
+
+def _height(r2: float | None) -> float | None:
+    return None if r2 is None else max(1 - r2, LEAST)
 
 
 def _cuts(rows: Rows) -> list[Chart]:
     panels = []
     for rho in CUTS:
-        own, height = (
-            select(rows, settings=OURS, rho=rho),
-            lambda r2: None if r2 is None else max(1 - r2, LEAST),
-        )
-        line = {one["weight"]: height(one["r2_preferred"]) for one in places(own)}
-        shown = [Curve("what the loss prefers", line, 2)]
+        own = select(rows, settings=OURS, rho=rho)
+        line = {one["weight"]: _height(one["r2_preferred"]) for one in places(own)}
+        shown = [Curve("what the loss prefers", line, 2)] if own else []
         for (seed,), some in grouped(own, "seed").items():
-            points = {weight: height(r2) for weight, r2 in by_label(some, "weight", "r2").items()}
+            points = {weight: _height(r2) for weight, r2 in by_label(some, "weight", "r2").items()}
             shown.append(Curve(f"trained, seed {seed}", points, 1, "dots"))
-        panels.append(curves_chart(f"ρ = {rho:g}", "weight of SIGReg", "1 − R²", shown if own else []))
+        panels.append(curves_chart(f"ρ = {rho:g}", "weight of SIGReg", "1 − R²", shown))
     return panels
 
 
-def _published_claims(rows: Rows) -> Judgement:
-    """All published statements together, with our settings and with theirs."""
-    words = {
-        name: [one["verdict"] for one in ask(rows) if one["settings"] == name] for name in (OURS, PUBLISHED)
-    }
-    told = [
-        f"{own.count(HOLDS)} of {len(own)} hold and {own.count(IN_PART)} hold in part with {'our' if name == OURS else 'the published'} settings"
-        for name, own in words.items()
-        if own
-    ]
-    facts: dict[str, Value] = {"told": ", ".join(told)}
-    return judged((word == HOLDS for word in words[OURS] or words[PUBLISHED]), **facts)
+def _published_claims(settings: str) -> Callable[[Rows], Judgement]:
+    """All published statements together."""
+
+    def judge(rows: Rows) -> Judgement:
+        asked = [one for one in ask(rows) if one["settings"] == settings]
+        return judge_lines(asked, lambda one: one["verdict"] == HOLDS)
+
+    return judge
 
 
-def _agreement(rows: Rows) -> Judgement:
-    """Whether training finds what the loss prefers, where it prefers anything."""
-    lines = [
-        line for line in places(rows) if None not in (line["r2_preferred"], line["r2"], line["orthogonality"])
-    ]
-    told = []
-    for name, own in (
-        ("up to 1e-2", [x for x in lines if x["weight"] <= 1e-2]),
-        ("above", [x for x in lines if x["weight"] > 1e-2]),
-    ):
-        ends = [
-            median(abs(x[key] - x[f"{key}_preferred"]) for x in own) if own else None
-            for key in ("r2", "orthogonality")
+def _agreement(above: bool) -> Callable[[Rows], Judgement]:
+    """Whether training finds what the loss prefers, if it prefers anything, at small or at large weights."""
+
+    def judge(rows: Rows) -> Judgement:
+        lines = [line for line in places(rows) if None not in (line["r2_preferred"], line["orthogonality"])]
+        own = [line for line in lines if (line["weight"] > 1e-2) == above]
+        far = [
+            (line["r2"] - line["r2_preferred"], line["orthogonality"] - line["orthogonality_preferred"])
+            for line in own
         ]
-        told.append(
-            f"at weights {name} R² differs by {ends[0]:.3f} in the median over {len(own)} places, orthogonality errors by {ends[1]:.3f}"
-        ) if own else None
-    dead = sum(line["r2_preferred"] is None for line in places(rows))
-    return judged(
-        (abs(x["r2"] - x["r2_preferred"]) < 0.05 for x in lines),
-        told="; ".join(told),
-        dead=dead,
-        places=len(places(rows)),
-    )
+        r2, orthogonality = (
+            (median(map(abs, ends)) for ends in zip(*far, strict=True)) if far else (None, None)
+        )
+        return judged((abs(gap) < 0.05 for gap, _ in far), r2=r2, orthogonality=orthogonality)
+
+    return judge
 
 
 def _optimiser(rows: Rows) -> Judgement:
-    """Whether training ends without recovery where no SIGReg could bring its loss down to what is preferred."""
+    """Whether training ends without recovery where no SIGReg could bring its loss to the preferred one."""
     lines = [
         line for line in places(rows) if line["weight"] >= 0.5 and None not in (line["loss"], line["r2"])
     ]
     worst = max(lines, key=lambda line: line["loss"] - line["loss_preferred"], default={})
-    failed = (line["r2"] < 0.5 and line["loss_least"] > line["loss_preferred"] for line in lines)
-    return judged(failed, **worst)
+    return judged(
+        (line["r2"] < 0.5 and line["loss_least"] > line["loss_preferred"] for line in lines), **worst
+    )
 
 
 def _label_free(rows: Rows) -> Judgement:
@@ -282,25 +269,20 @@ def _label_free(rows: Rows) -> Judgement:
     for rho in sorted({line["rho"] for line in known}):
         own = [line for line in known if line["rho"] == rho]
         chosen, best = (min(own, key=lambda line: line[key]) for key in ("bound", "error"))
-        lines += (
-            [{"same": chosen is best, "cost": chosen["error"] / max(best["error"], 2e-16)}]
-            if len(own) > 1
-            else []
-        )
+        cost = chosen["error"] / max(best["error"], math.ulp(1.0))
+        lines += [{"same": chosen is best, "cost": cost}] if len(own) > 1 else []
     return judge_lines(lines, lambda line: line["same"], "{cost:.2f}", "cost")
 
 
 def _numbers(rows: Rows) -> dict[str, Value]:
-    lines = [line for line in places(rows) if None not in (line["r2"], line["r2_orthogonal"])]
-    told = (
-        [
-            f"{max(lines, key=lambda line: line[key])[key]:.4f}, is at weight {max(lines, key=lambda line: line[key])['weight']:g} and ρ {max(lines, key=lambda line: line[key])['rho']:g}"
-            for key in ("r2", "r2_orthogonal")
-        ]
-        if lines
-        else [None, None]
-    )
-    return {"best": told[0], "turned": told[1], "spots": len(places(rows, PUBLISHED)) or None}
+    own, places_found = places(rows), {}
+    for key in ("r2", "r2_orthogonal"):
+        known = [line for line in own if line[key] is not None]
+        top = max(known, key=lambda line: line[key], default=None)
+        told = "{" + key + ":.4f}, is at weight {weight:g} and ρ {rho:g}"
+        places_found[f"top_{key}"] = None if top is None else told.format_map(top)
+    dead = sum(line["r2_preferred"] is None for line in own)
+    return {**places_found, "dead": dead or None, "places": len(own), "spots": len(places(rows, PUBLISHED))}
 
 
 STUDY = Study(
@@ -317,7 +299,12 @@ STUDY = Study(
         ChartSpec("cuts", _cuts, columns=4, size=(3.4, 3.4)),
     ],
     statements=Statement.named(
-        published=_published_claims, agreement=_agreement, optimiser=_optimiser, label_free=_label_free
+        published=_published_claims(OURS),
+        again=_published_claims(PUBLISHED),
+        small=_agreement(above=False),
+        large=_agreement(above=True),
+        optimiser=_optimiser,
+        label_free=_label_free,
     ),
     numbers=_numbers,
 )

@@ -1,8 +1,8 @@
 """From 2 to 1,024 latents: noisy copies, as published, seen through a coupling that the encoder can undo.
 
-Couplings preserve volume: such an encoder cannot collapse, and alignment alone finds the inverse, which is why
-the published weight of 1e-6 worked. Two controls say so: alignment without any regularizer, and a free encoder,
-which ends with a linear map. A world is a seed of the mixing.
+Couplings preserve volume: such an encoder cannot collapse, and alignment alone finds the inverse, which is
+why the published weight of 1e-6 worked. Two controls say so: alignment without any regularizer, and a free
+encoder, which ends with a linear map. A world is a seed of the mixing.
 """
 
 import math
@@ -90,7 +90,7 @@ def cells(scale: str) -> list[Cell]:
     worlds = {dim: 5 if whole else 3 if dim <= 128 else 2 if dim <= 256 else 1 for dim in DIMS}
     found = [_ours(method, dim, world) for dim in DIMS for method in METHODS for world in range(worlds[dim])]
     for dim in CONTROL_DIMS:
-        found += [_changed(CONTROL, dim, world, weight=0.0) for world in range(1 if dim > 64 else 3)]
+        found += [_changed(CONTROL, dim, world) for world in range(1 if dim > 64 else 3)]
     found += [_changed(method, dim, 0) for dim in FREE_DIMS for method in FREE_METHODS]
     recipe = replace(PUBLISHED_RECIPE, eval_every=5000)
     return found + [
@@ -116,29 +116,30 @@ def _ours(method: str, dim: int, world: int) -> Cell:
     return _cell(method, OURS, objective, recipe, dim, world, 0)
 
 
-def _changed(method: str, dim: int, world: int, **objective: float) -> Cell:
-    """Ours with SIGReg, with another setting of it or with a free encoder."""
+def _changed(method: str, dim: int, world: int) -> Cell:
+    """Ours with SIGReg, but without its weight, or with a free encoder."""
     cell = _ours("SIGReg", dim, world)
-    config = replace(cell.trained, objective=replace(cell.trained.objective, **objective))
+    encoder, objective = cell.trained.encoder, replace(cell.trained.objective, weight=0.0)
     if method in FREE_METHODS:
-        encoder = replace(config.encoder, name="free-coupling")
-        config = replace(config, encoder=encoder, objective=FREE_METHODS[method])
+        encoder, objective = replace(encoder, name="free-coupling"), FREE_METHODS[method]
+    config = replace(cell.trained, encoder=encoder, objective=objective)
     return Cell(config, {**cell.labels, "method": method})
 
 
 def _cell(
     method: str, settings: str, objective: ObjectiveConfig, recipe: Recipe, dim: int, world: int, attempt: int
 ) -> Cell:
-    mixing = {"mixing": "additive-coupling", "mixing_layers": LAYERS, "mixing_seed": world}
+    world_config = WorldConfig("noisy-copies", dim, RHO, mixing="additive-coupling", mixing_layers=LAYERS)
     config = Config(
-        world=WorldConfig(process="noisy-copies", dim=dim, rho=RHO, **mixing),
+        world=replace(world_config, mixing_seed=world),
         encoder=EncoderConfig(name="coupling", layers=LAYERS),
         objective=objective,
         training=replace(recipe, eval_samples=max(2000, 4 * dim)),
         seed=1000 * attempt + world,
     )
-    labels = {"settings": settings, "method": method, "dim": dim, "world": world, "attempt": attempt}
-    return Cell(config, labels)
+    return Cell(
+        config, {"settings": settings, "method": method, "dim": dim, "world": world, "attempt": attempt}
+    )
 
 
 def best_of(rows: Rows) -> list[Row]:
@@ -267,7 +268,7 @@ def _growth(rows: Rows) -> Judgement:
 def _noise(rows: Rows) -> Judgement:
     """Whether 1 - R^2 is in proportion to the number of latents."""
     rates = {line["dim"]: (1 - line["r2"]) / line["dim"] for line in _ours_of(rows, "SIGReg")}
-    found = [rate / rates[FIRST] for rate in rates.values()] if FIRST in rates else []
+    found = [rate / rates[FIRST] for rate in rates.values()] if rates.get(FIRST) else []
     return judge_values(found, lambda rate: 0.5 < rate < 2)
 
 
