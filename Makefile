@@ -34,7 +34,7 @@ bench: $(READY) ## speed and memory against the textbook forms
 	$(RUN)/python benchmarks/run.py
 
 STUDY  ?= two_dimensions
-study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=slices
+study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature
 	$(RUN)/python -m isojepa.studies.$(STUDY)
 
 docs: $(READY)  ## fill the README's tables from docs/results
