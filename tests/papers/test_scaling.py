@@ -74,7 +74,7 @@ def test_standard_has_every_dimension_and_method_and_the_published_settings_of_s
 def test_encoders_of_one_world_share_the_mixing_and_nothing_else() -> None:
     cells = of(STUDY.plan("paper"), dim=8, method="SIGReg", settings="published", world=3)
     assert [cell.labels["attempt"] for cell in cells] == [0, 1, 2]
-    assert {cell.config.world.mixing_seed for cell in cells} == {3}
+    assert {cell.config.world.mixing.mixing_seed for cell in cells} == {3}
     assert len({cell.config.seed for cell in cells}) == 3
 
 

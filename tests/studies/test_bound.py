@@ -13,7 +13,7 @@ from isojepa.runs import record_path
 from isojepa.studies import catalogue
 from isojepa.studies.bound import SOURCES, STUDY
 from isojepa.studies.bound_page import cell_of
-from isojepa.studies.bound_worlds import correlation, gaussian, speaks_of
+from isojepa.studies.bound_worlds import correlation, speaks_of
 from isojepa.studies.mixings import STUDY as MIXINGS
 from isojepa.studies.study import Cell, ReportStudy
 from tests.studies.made_up_rows import lost_row, made_up_row
@@ -35,7 +35,7 @@ WORLDS = [
 @pytest.mark.parametrize("config", WORLDS, ids=[str(index) for index in range(len(WORLDS))])
 def test_gaussian_worlds_and_their_correlation_are_those_of_the_processes(config: Spec) -> None:
     world = config.build(Context())
-    assert gaussian(config) == world.gaussian
+    assert config.facts().gaussian == world.gaussian
     if world.gaussian:
         wanted = world.correlation
         assert correlation(config) == pytest.approx(wanted[0] if isinstance(wanted, tuple) else wanted)

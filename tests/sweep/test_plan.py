@@ -81,7 +81,7 @@ def test_unknown_and_missing_studies_list_the_names():
 def test_a_study_comes_from_a_file_of_the_users(tmp_path):
     path = write_study(tmp_path / "mine.py", {"a": tiny(4)})
     (study,) = find_studies([str(path)])
-    assert [cell.config for cell in study.plan("quick")] == [tiny(4)]
+    assert [cell.config for cell in study.plan("quick")] == [tiny(4).resolved()]
 
 
 def test_the_file_is_named_when_it_holds_no_study(tmp_path):

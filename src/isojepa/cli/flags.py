@@ -71,7 +71,11 @@ def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -
     names = ", ".join(components(kind))
     name = Setting("name", str, typing.cast(Any, cls).name, f"One of {names}; `isojepa list`.")
     fields: list[Any] = [
-        (one.key, Annotated[one.type, tyro.conf.arg(help=one.help)], dataclasses.field(default=one.default))
+        (
+            one.key,
+            Annotated[one.type, tyro.conf.FlagConversionOff, tyro.conf.arg(help=one.help)],
+            dataclasses.field(default=one.default),
+        )
         for one in (name, *known.values())
     ]
     flags = dataclasses.make_dataclass(section.capitalize(), fields)

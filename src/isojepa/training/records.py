@@ -49,12 +49,16 @@ class Record:
     Args:
         path: the folder.
 
+    Attributes:
+        format: of its config, as it was written.
+
     Raises:
         ValueError: there is a config that this version cannot read.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.format = FORMAT
         self._config: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
         file = self.path / "config.json"
@@ -71,6 +75,7 @@ class Record:
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
                 f"isojepa {__version__} reads formats up to {FORMAT}: upgrade isojepa to open it"
             )
+        self.format = number
         self._config = migrate({key: value for key, value in header.items() if key not in HEADER}, number)
 
     @classmethod
