@@ -79,7 +79,9 @@ def test_a_compiled_run_that_crashes_ends_with_the_same_bits_and_near_the_plain_
     whole, resumed = whole_and_resumed(make, spiral, tmp_path, 7, compile=True, **SHORT)
     assert_same_bits(whole, resumed)
     plain = fit(*_with(spiral, make()), **SHORT)
-    torch.testing.assert_close(weights(whole.encoder), weights(plain.encoder), rtol=1e-3, atol=1e-4)
+    # not the weights: the bias before a batch norm has no gradient but rounding, which Adam makes large
+    for row, other in zip(whole.metrics, plain.metrics, strict=True):
+        assert row["loss"] == pytest.approx(other["loss"], rel=1e-3)
     assert all(module._compiled_call_impl is None for module in whole.encoder.modules())
 
 
