@@ -38,12 +38,14 @@ def recipe_of(module: nn.Module) -> dict[str, Any] | None:
     return {"class": path, "arguments": arguments} if _shapes(other) == _shapes(module) else None
 
 
-def rebuild(recipe: Mapping[str, Any]) -> nn.Module:
+def rebuild(recipe: Any) -> nn.Module:
     """Make the module that a recipe describes.
 
     Raises:
         ValueError: the class cannot be imported, is no torch module, or does not take the arguments.
     """
+    if not isinstance(recipe, Mapping):
+        raise ValueError(f"how to make a model must be a class and its arguments, got {recipe!r}")
     path, arguments = str(recipe.get("class")), recipe.get("arguments")
     module_name, _, name = path.partition(":")
     try:
