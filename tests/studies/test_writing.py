@@ -16,8 +16,8 @@ from matplotlib.image import imread
 from isojepa.config import Config
 from isojepa.runs import record_path
 from isojepa.studies.evidence import common_settings, gather, read_evidence, rounded, write_evidence
-from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table
-from isojepa.studies.formatting import settings_of, text_of
+from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, text_of
+from isojepa.studies.formatting import settings_of
 from isojepa.studies.writing import write_report
 from isojepa.training import Record
 from tests.studies.small import PUBLISHED, STUDY, leave_records, scores_of
