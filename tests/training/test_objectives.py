@@ -14,7 +14,7 @@ from torch.nn import functional
 
 import isojepa as ij
 from isojepa import testing
-from isojepa.encoders import module_of
+from isojepa.encoders.model import module_of
 from isojepa.objectives import Loss, Objective, Whitening
 from isojepa.seeds import borrowed
 from isojepa.training.averages import follow

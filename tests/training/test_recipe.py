@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import isojepa as ij
+from isojepa.encoders.model import module_of
 from isojepa.objectives import Loss, Objective
 from isojepa.training import Recipe
 from isojepa.training.loop import fit
@@ -124,7 +125,7 @@ class Listening(Objective):
         return Loss((h - batch.views[1]).square().mean(), {})
 
     def after_step(self, models, step):
-        module = ij.encoders.module_of(models["encoder"])
+        module = module_of(models["encoder"])
         self.after.append({name: value.clone() for name, value in module.state_dict().items()})
 
 

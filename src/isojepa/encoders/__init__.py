@@ -2,6 +2,6 @@
 
 from isojepa.encoders.coupling import Coupling, FreeCoupling
 from isojepa.encoders.mlp import MLP
-from isojepa.encoders.model import Headed, Model, as_model, module_of
+from isojepa.encoders.model import Headed, Model, as_model
 
-__all__ = ["MLP", "Coupling", "FreeCoupling", "Headed", "Model", "as_model", "module_of"]
+__all__ = ["MLP", "Coupling", "FreeCoupling", "Headed", "Model", "as_model"]
