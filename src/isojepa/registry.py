@@ -170,8 +170,13 @@ def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]
                 raise ValueError(
                     f"every setting of {_address(cls)} must have a default, got none for {item.name!r}"
                 )
-        if cls in (known for one in _specs.values() for known in one.values()):
-            raise ValueError(f"{_address(cls)} is {cls.kind} {cls.name!r} already, got the name {name!r} too")
+        for other, other_name in (
+            (k, n) for k, named in _specs.items() for n, one in named.items() if one is cls
+        ):
+            if (other, other_name) != (kind, name):
+                raise ValueError(
+                    f"{_address(cls)} is {other} {other_name!r} already, got the name {name!r} too"
+                )
         for answer in _ANSWERS:
             if answer not in dir(cls):  # a plain dataclass of somebody's own
                 setattr(cls, answer, vars(Spec)[answer])

@@ -17,6 +17,7 @@ from isojepa import testing
 from isojepa.encoders.model import module_of
 from isojepa.objectives import Loss, Objective, Whitening
 from isojepa.seeds import borrowed
+from isojepa.training import RunWarning
 from isojepa.training.averages import follow
 from isojepa.training.loop import fit
 from isojepa.training.records import load_tensors
@@ -232,3 +233,31 @@ def test_each_of_two_models_is_evaluated_under_its_name(tmp_path):
         assert run.metrics[-1][f"{prefix}r2"] == alone["r2"]
     assert run.encoder is models["left"]
     assert run.r2 == run.metrics[-1]["r2"] != run.metrics[-1]["right.r2"]
+
+
+def test_a_collapse_of_any_of_the_models_is_told(tmp_path):
+    class Careless(Mutual):
+        """Only the left one is kept from collapsing, and the right one is pulled to a point."""
+
+        def forward(self, models, batch, generator):
+            h, other = models["left"].embed(batch.views[0]), models["right"].embed(batch.views[1])
+            return Loss(self.spread(h[None], generator) + other.square().mean(), {})
+
+    models, _ = make("mutual")
+    options = {**LONG, "steps": 300, "schedule": "constant"}
+    with pytest.warns(RunWarning, match="the embedding of 'right' collapsed"):
+        run = fit(models, source_of("mutual"), Careless(), record=tmp_path / "run", **options)
+    assert run.status == "collapsed"
+
+
+def test_weights_of_any_of_the_models_that_turn_nan_are_told():
+    class Breaking(Mutual):
+        def after_step(self, models, step):
+            if step == 7:
+                with torch.no_grad():
+                    module_of(models["right"]).body[0].weight.fill_(math.nan)
+
+    models, _ = make("mutual")
+    with pytest.warns(RunWarning, match="became NaN or Inf by step 7"):
+        run = fit(models, source_of("mutual"), Breaking(), **{**SHORT, "eval_every": 7})
+    assert run.status == "diverged"

@@ -112,6 +112,27 @@ def test_the_scale_of_float16_is_part_of_a_checkpoint(spiral, tmp_path, monkeypa
     assert len(seen) == SHORT["steps"]
 
 
+def test_an_overflow_of_float16_is_a_step_left_out_and_a_number_in_the_rows(spiral, tmp_path):
+    """The first scales are too large for these gradients."""
+
+    class Steep(nn.Module):
+        def forward(self, views, generator=None):
+            return Loss(1e3 * views.square().mean(), {})
+
+    def steep():
+        return ij.encoders.MLP(2, 2, width=8, layers=2), Steep()
+
+    options = {**SHORT, "steps": 14, "precision": "float16", "eval_every": 1, "learning_rate": 1e-3}
+    whole, resumed = whole_and_resumed(steep, spiral, tmp_path, 3, **options)
+    assert_same_bits(whole, resumed)
+    norms = [row["gradient_norm"] for row in whole.metrics]
+    assert all(isinstance(norm, float) for norm in norms)
+    assert not math.isfinite(norms[0])
+    assert math.isfinite(norms[-1])
+    first, second = (row["r2"] for row in whole.metrics[:2])
+    assert first == second  # nothing moved
+
+
 class Listening(Objective):
     """A quadratic loss of the embeddings that keeps the weights after every step, and counts its calls."""
 

@@ -157,7 +157,8 @@ class Record:
             return []
         lines = path.read_text(encoding="utf-8").split("\n")
         try:
-            return [json.loads(line) for line in lines[:-1] if line]  # what follows the last newline is torn
+            # what follows the last newline is torn
+            return [_numbers(json.loads(line)) for line in lines[:-1] if line]
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
@@ -320,6 +321,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         return load_file(path), notes
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose NaN and Inf, for which JSON has names only, are numbers again."""
+    return {key: float(value) if value in ("nan", "inf", "-inf") else value for key, value in row.items()}
 
 
 def _difference(old: Any, new: Any, where: str = "") -> str:
