@@ -88,13 +88,15 @@ def said(rows: list[Row], claim: str) -> str:
     return next(text for text in STUDY.report(rows).summary if text.startswith(f"**{claim}"))
 
 
-FEW, EQUAL = "16 resampled directions do better", "At equal numbers"
+MORE, FEW, EQUAL = "More directions", "16 resampled directions do better", "At equal numbers"
 LONGER, NOISE, END = "With four times", "Sobol's and orthogonal", "How directions are drawn"
 
 
 @pytest.mark.parametrize(
     ("claim", "test", "scores", "verdict"),
     [
+        (MORE, lambda at: False, {}, "in part"),
+        (MORE, lambda at: True, {"after": 9.0}, "does not hold"),
         (FEW, lambda at: False, {}, "in part"),
         (FEW, lambda at: at.get("kind") == "fixed", {"after": 9.0}, "holds"),
         (FEW, lambda at: at.get("kind") == "resampled", {"after": 9.0}, "does not hold"),
@@ -122,5 +124,5 @@ def test_conclusions_follow_the_rows(claim, test, scores, verdict):
 
 def test_without_rows_nothing_is_concluded():
     told = STUDY.report([]).summary
-    assert len(told) == 5
+    assert len(told) == 6
     assert all(": cannot be asked.**" in text for text in told)

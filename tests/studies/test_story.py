@@ -9,18 +9,10 @@ from isojepa.report.charts import Curve, curves_chart
 from isojepa.studies.cells import Row
 from isojepa.studies.evidence import gather, read_evidence
 from isojepa.studies.findings import Findings, Table
-from isojepa.studies.measured import by_label, curves, heat_map, pivot, ratios, select
-from isojepa.studies.specs import (
-    VERDICTS,
-    ChartSpec,
-    Judgement,
-    Rows,
-    Statement,
-    TableSpec,
-    below,
-    judge_lines,
-    judge_values,
-)
+from isojepa.studies.lines import by_label, curves, heat_map, pivot, ratios
+from isojepa.studies.measured import select
+from isojepa.studies.specs import ChartSpec, Rows, TableSpec
+from isojepa.studies.statements import VERDICTS, Judgement, Statement, below, judge_lines, judge_values
 from isojepa.studies.story import Story, tell
 from isojepa.studies.study import Study
 from isojepa.studies.writing import write_report

@@ -19,7 +19,8 @@ from isojepa.training.records import Record
 
 CODE = """\
 from pathlib import Path
-from isojepa.studies.specs import Statement, TableSpec, judge_values
+from isojepa.studies.specs import TableSpec
+from isojepa.studies.statements import Statement, judge_values
 from isojepa.studies.study import Cell, Computation, Study
 
 def measure(cell):

@@ -187,17 +187,18 @@ def _write(
     settings: Mapping[str, str],
     charts: Sequence[Panel] = (),
 ) -> None:
-    styles, scripts = ["page.css", "lines.css", "study.css"], ["sort.js"]
+    styles, script = ["page.css", "lines.css", "study.css"], asset("sort.js")
     if charts:
         styles.insert(1, "plots.css")
-        scripts += ["start.js", "scales.js", "charts.js", "end.js"]
+        drawing = asset("start.js", "scales.js", "charts.js", "end.js")
+        script += f"{{\n{drawing}}}\n"  # a block: names that both scripts have stay apart
     data = json.dumps({"charts": chart_data(charts)}, allow_nan=False, separators=(",", ":"))
     data = data.replace("<", r"\u003c")  # JSON that cannot end its element
     page = fill(
         asset("study.html"),
         {
             "css": asset(*styles),
-            "js": asset(*scripts),
+            "js": script,
             "data": f'<script type="application/json" id="data">{data}</script>\n' if charts else "",
             "name": escape(name),
             "title": escape(title),

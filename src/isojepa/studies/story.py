@@ -31,7 +31,8 @@ from pathlib import Path
 from isojepa.names import choose
 from isojepa.studies.findings import Block, Column, Findings, Plot, Table, Value, text_of
 from isojepa.studies.measured import told, unscored
-from isojepa.studies.specs import UNASKED, VERDICTS, ChartSpec, Lines, Rows, Statement, TableSpec
+from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.statements import UNASKED, VERDICTS, Statement
 
 _OPENING = re.compile(r"\{(statement|table|chart) ([A-Za-z0-9_-]+)(?:: ([^{}]+))?\}\s*(?:\n|$)")
 _NUMBER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::([^{}\n]*))?\}")

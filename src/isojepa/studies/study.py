@@ -16,7 +16,8 @@ from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.studies.cells import RECORDS, Cell, Computation, Label, Row, numbers, record_of
 from isojepa.studies.findings import Findings, Value
-from isojepa.studies.specs import ChartSpec, Rows, Statement, TableSpec
+from isojepa.studies.specs import ChartSpec, Rows, TableSpec
+from isojepa.studies.statements import Statement
 from isojepa.studies.story import Story, tell
 from isojepa.training.records import Record, record_id
 

@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -15,8 +16,10 @@ from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import EppsPulley
 from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.seeds import generator
-from isojepa.studies.measured import by_label, curves, pivot, ratios, select, values
-from isojepa.studies.specs import ChartSpec, Judgement, Lines, Rows, Statement, TableSpec, below, judge_values
+from isojepa.studies.lines import by_label, curves, pivot, ratios
+from isojepa.studies.measured import grouped, select, values
+from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.statements import Judgement, Statement, below, judge_values
 from isojepa.studies.study import Cell, Computation, Study
 
 NULL = 1.0594  # expectation of the statistic for samples that are N(0, 1): sqrt(2 pi) (1 - 3^{-1/2})
@@ -150,6 +153,12 @@ def _few(rows: Rows) -> Judgement:
     return judge_values([end / fixed for end, fixed in ends if end is not None], below(1))
 
 
+def _more(rows: Rows) -> Judgement:
+    """Each number of directions over the next smaller one, of the same kind."""
+    ends = [values(own, "after") for own in grouped(select(rows, part="figure 7"), "dim", "kind").values()]
+    return judge_values([after / before for own in ends for before, after in pairwise(own)], below(1))
+
+
 def _resampling(rows: Rows) -> Judgement:
     times = _shares(rows, "figure 7", PLACE, "milliseconds")
     return judge_values(_shares(rows, "figure 7", PLACE), below(1), time=median(times) if times else None)
@@ -179,6 +188,7 @@ STUDY = Study(
     charts=[ChartSpec("ends", _panels)],
     statements=[
         Statement("few", _few),
+        Statement("more", _more),
         Statement("resampling", _resampling),
         Statement("patience", lambda rows: judge_values(_shares(rows, "longer", ["dim"]), below(1))),
         Statement(

@@ -18,20 +18,11 @@ from isojepa.papers.world_model.grid_theory import least_sigreg, preferred, spir
 from isojepa.registry import changed, make
 from isojepa.report.charts import Chart, Curve, HeatMap, curves_chart
 from isojepa.studies.findings import Value
-from isojepa.studies.measured import by_label, grouped, heat_map, mean, measured, select, spread
+from isojepa.studies.lines import by_label, heat_map
+from isojepa.studies.measured import grouped, mean, measured, select, spread
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_OBJECTIVES, published_plane, shortened
-from isojepa.studies.specs import (
-    HOLDS,
-    ChartSpec,
-    Judgement,
-    Lines,
-    Rows,
-    Statement,
-    TableSpec,
-    judge_lines,
-    judged,
-    verdict_of,
-)
+from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.statements import HOLDS, Judgement, Statement, judge_lines, judged, verdict_of
 from isojepa.studies.study import Cell, Row, Study
 from isojepa.training.recipe import Recipe
 

@@ -21,30 +21,12 @@ from isojepa.objectives.vicreg import VICRegSpec
 from isojepa.registry import Spec, changed, make
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.studies.findings import Value, compare
-from isojepa.studies.measured import (
-    by_label,
-    cpu_seconds,
-    curves,
-    grouped,
-    lowest_loss,
-    mean,
-    pairs_of,
-    pivot,
-    select,
-    values,
-)
+from isojepa.studies.lines import by_label, curves, pivot
+from isojepa.studies.measured import cpu_seconds, grouped, lowest_loss, mean, pairs_of, select, values
 from isojepa.studies.published import Published, published_scaling, read_published
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_RECIPE, PUBLISHED_SIGMA, shortened
-from isojepa.studies.specs import (
-    ChartSpec,
-    Judgement,
-    Lines,
-    Rows,
-    Statement,
-    TableSpec,
-    judge_lines,
-    judge_values,
-)
+from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
 from isojepa.studies.study import Cell, Row, Study
 from isojepa.training.recipe import Recipe
 
