@@ -27,6 +27,7 @@ from isojepa.training import Recipe, Record, record_id
 from isojepa.training.formats import FORMAT, format_of, migrate
 from isojepa.worlds.processes import LangevinSpec, NoisyCopiesSpec, OrnsteinUhlenbeckSpec
 from isojepa.worlds.world import WorldSpec
+from tests.training.crash import crash_at
 
 HERE = Path(__file__).parent / "format_1"
 RESULTS = Path(__file__).parents[2] / "docs/results"
@@ -192,9 +193,8 @@ def test_a_stopped_old_record_goes_on_to_what_a_fresh_run_gives(old, tmp_path):
     for expected in (fresh.metrics[-1], finished):
         shared = expected.keys() & run.metrics[-1].keys()
         assert {"loss", "r2", "sigma", "mean_variance"} <= shared
-        assert {key: run.metrics[-1][key] for key in shared} == pytest.approx(
-            {key: expected[key] for key in shared}, rel=1e-6, abs=1e-6
-        )
+        for key in shared:  # the checkpoint is of another machine: equal to rounding, forty steps later
+            assert run.metrics[-1][key] == pytest.approx(expected[key], rel=1e-5, abs=1e-5)
     assert Record(folder / NAME).result["status"] == "done"
 
 
@@ -231,6 +231,53 @@ def test_another_default_does_not_make_an_old_record_a_run_of_it(old, monkeypatc
     assert record_path(asked, folder) == folder / NAME
     assert Record(folder / NAME).config["objective"]["weight"] == 0.5
     assert build_all(config_from(Record(folder / NAME).config))[2].weight == 0.5
+
+
+FOURTEEN = (
+    *(
+        "steps",
+        "batch",
+        "batch_start",
+        "pairs",
+        "learning_rate",
+        "schedule",
+        "warmup",
+        "weight_decay",
+        "beta2",
+    ),
+    *("clip", "eval_every", "eval_samples", "checkpoint_seconds", "accelerator"),
+)
+
+
+@pytest.mark.parametrize("stop", [None, 5])
+def test_an_old_run_from_python_is_gone_on_with(spiral, tmp_path, stop):
+    """Format 1 had fourteen settings, and did not say how to make a model again."""
+    options = {"steps": 8, "batch": 16, "batch_start": None, "eval_every": 4, "eval_samples": 32}
+
+    def parts():
+        return ij.encoders.MLP(2, 2, width=4, layers=2), spiral, ij.objectives.AnInfoNCE(2)
+
+    def run(*parts):
+        return ij.fit(*parts, record=tmp_path / "run", checkpoint_seconds=0.0, progress=False, **options)
+
+    encoder, world, objective = parts()
+    if stop is None:
+        run(encoder, world, objective)
+    else:
+        with pytest.raises(RuntimeError, match="crash"):
+            run(encoder, world, crash_at(objective, stop))
+    path = tmp_path / "run/config.json"
+    config = json.loads(path.read_text())
+    training = {key: config["training"][key] for key in FOURTEEN}
+    config = {key: value for key, value in config.items() if key != "models"}
+    path.write_text(json.dumps({**config, "format": 1, "training": training}))
+    begun = Record(tmp_path / "run").metrics
+    again = run(*parts())
+    assert again.status == "done"
+    assert again.metrics[: len(begun)] == begun
+    options["steps"] = 9
+    with pytest.raises(ValueError, match=r"another config \(training.steps: 8 there, 9 asked for\)"):
+        run(*parts())
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])

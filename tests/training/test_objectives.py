@@ -261,3 +261,10 @@ def test_weights_of_any_of_the_models_that_turn_nan_are_told():
     with pytest.warns(RunWarning, match="became NaN or Inf by step 7"):
         run = fit(models, source_of("mutual"), Breaking(), **{**SHORT, "eval_every": 7})
     assert run.status == "diverged"
+
+
+@pytest.mark.parametrize("name", ["values", "objective", "two words", "checkpoint"])
+def test_a_name_that_cannot_name_a_model_is_refused(name):
+    models, objective = make("mutual")
+    with pytest.raises(ValueError, match=f"a model's name must .*got '{name}'"):
+        fit({**models, name: models["left"]}, source_of("mutual"), objective, **SHORT)

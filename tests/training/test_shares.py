@@ -149,6 +149,14 @@ def test_lejepa_learns_from_the_batch_which_views_make_the_centre():
     assert not torch.allclose(weights(told.encoder), weights(every.encoder), rtol=1e-3, atol=1e-5)
 
 
+def test_a_loss_that_knows_no_centre_says_so():
+    with pytest.raises(
+        ValueError, match="VICReg takes all views alike, got a batch of which 2 of 10 make the"
+    ):
+        fit(Pooled(), crops(), ij.objectives.VICReg(), **SHORT)
+    assert fit(Pooled(), crops(global_views=0), ij.objectives.VICReg(), **SHORT).status == "done"
+
+
 class Large:
     """Large observations, which counts what it is asked for and how much of it is alive at once."""
 

@@ -274,7 +274,12 @@ def _aliases(folder: Path) -> dict[str, Path]:
 
 
 def _identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace."""
+    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace.
+
+    Nor does it matter how the models of a run from Python can be made again: their weights are compared.
+    """
+    if config.get("made_from") == "python":
+        config = {key: value for key, value in config.items() if key != "models"}
     training = config.get("training")
     if not isinstance(training, dict):
         return config
