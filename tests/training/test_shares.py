@@ -85,7 +85,9 @@ class Noisy:
 
 
 def test_processes_that_load_do_not_change_a_bit():
+    state = torch.get_rng_state()
     alone, loaded = (fit(*_with(Noisy(), make()), workers=workers, **SHORT) for workers in (0, 2))
+    assert torch.equal(torch.get_rng_state(), state)
     assert alone.metrics == loaded.metrics
     assert torch.equal(weights(alone.encoder), weights(loaded.encoder))
 

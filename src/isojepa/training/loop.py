@@ -333,10 +333,10 @@ class _Training:
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
         for name in self.models:
-            smallest, mean = (
-                last.get(self._named(name, f"{which}_variance")) for which in ("smallest", "mean")
-            )
-            if status == "done" and smallest is not None and collapsed(smallest, mean):
+            smallest = last.get(self._named(name, "smallest_variance"))
+            if smallest is None or status != "done":
+                continue
+            if collapsed(smallest, last[self._named(name, "mean_variance")]):
                 status = "collapsed"
                 whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
                 reason = (
