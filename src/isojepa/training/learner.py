@@ -60,6 +60,8 @@ def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Mod
     for name, module in models.items():
         if not name.isidentifier() or name in PARTS:
             raise ValueError(f"a model's name must be a word other than {', '.join(PARTS)}, got {name!r}")
+        if name in dir(nn.ModuleDict):  # which torch refuses as the name of a part
+            raise ValueError(f"a model's name must not be that of a method of torch modules, got {name!r}")
         if not isinstance(module, nn.Module):
             raise ValueError(f"model {name!r} must be a torch module, got {type(module).__name__}")
     return dict(models)

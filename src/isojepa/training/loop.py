@@ -263,8 +263,9 @@ class _Training:
         if not due:
             return ""
         measured = self.team.by_first(lambda: self._measured(due))
-        if math.isnan(measured.get("mean_variance", 0.0)):
-            return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
+        for name in self.models:
+            if math.isnan(measured.get(self._named(name, "mean_variance"), 0.0)):
+                return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
         since = state.step - state.seen
         row: dict[str, Any] = {"step": state.step}
         row |= {name: value / since for name, value in zip(self.names, state.window, strict=True)}
@@ -331,13 +332,17 @@ class _Training:
         """Judge the run and write its result."""
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
-        smallest = last.get("smallest_variance")
-        if status == "done" and smallest is not None and collapsed(smallest, last["mean_variance"]):
-            status = "collapsed"
-            reason = (
-                f"the embedding collapsed: its smallest variance is {smallest:.2g} at step "
-                f"{last['step']}; raise the regularizer's weight"
-            )
+        for name in self.models:
+            smallest = last.get(self._named(name, "smallest_variance"))
+            if smallest is None or status != "done":
+                continue
+            if collapsed(smallest, last[self._named(name, "mean_variance")]):
+                status = "collapsed"
+                whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
+                reason = (
+                    f"{whose} collapsed: its smallest variance is {smallest:.2g} at step "
+                    f"{last['step']}; raise the regularizer's weight"
+                )
         if self.average is not None:
             self.average.keep()
         for module in self.models.values():
@@ -359,6 +364,10 @@ class _Training:
             shutil.rmtree(self._checkpoint.parent, ignore_errors=True)
         self.team.by_first(lambda: None)  # nobody leaves before the record is whole
         return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
+
+    def _named(self, model: str, number: str) -> str:
+        """What evaluations call a number of a model: the first has the plain names."""
+        return number if model == next(iter(self.models)) else f"{model}.{number}"
 
     def finished(self, record: Record) -> Run:
         """The run of a record that is already complete."""
