@@ -5,18 +5,23 @@ Shares are unequal: 64 states on 3 ranks, and batches that grow.
 
 import contextlib
 import os
+import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.distributed import TCPStore
 
 import isojepa as ij
 from isojepa.objectives import InfoNCE, LeJEPA, SIGReg, VICReg
 from isojepa.objectives.objective import Objective
 from isojepa.places import Place, place
+from isojepa.ranks import RankLost
 from isojepa.seeds import generator
+from isojepa.training import copies, team
 from isojepa.training.records import Record
 from isojepa.training.shares import Shares, shares
 from isojepa.training.team import Team
@@ -141,12 +146,12 @@ def work(rank, world, folder):
             found["recorded"] = trained("lejepa", record=record, checkpoint_seconds=0.0)
         found["again"] = trained("lejepa", record=record)
         found["written"] = list(seen)
-        team = Team(ij.Recipe(devices=world, accelerator="cpu"))
-        found["gravest"] = team.gravest(rank)
+        us = Team(ij.Recipe(devices=world, accelerator="cpu"))
+        found["gravest"] = us.gravest(rank)
         found["refused"] = []
         for error in (ValueError("no such thing"), Unportable("a", "b")):
             try:
-                team.by_first(lambda error=error: _raise(error))
+                us.by_first(lambda error=error: _raise(error))
             except Exception as told:
                 found["refused"].append((type(told).__name__, str(told)))
         try:
@@ -280,3 +285,38 @@ def test_places_are_read_from_what_a_launcher_sets():
     assert place(srun | {"SLURM_STEP_NUM_TASKS": "1"}) == place({"SLURM_NTASKS": "2"}) == Place()
     with pytest.raises(ValueError, match="RANK must be an integer in the environment of a rank, got 'one'"):
         place({"RANK": "one", "WORLD_SIZE": "2"})
+
+
+def store():
+    return TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+
+
+def test_nobody_waits_for_ever_for_a_rank_that_does_not_come(monkeypatch):
+    monkeypatch.setattr(team, "ROLL_CALL", timedelta(seconds=0.2))
+    with pytest.raises(RankLost, match=r"1 of 2 ranks came within 0:00:00.2"):
+        team._call_roll(store(), 2)
+
+
+def test_nobody_waits_for_a_rank_that_has_failed():
+    place = store()
+    team._post(place, 1, ImportError("no module\nnamed so"))
+    with pytest.raises(RankLost, match="rank 1: no module named so"):
+        team._call_roll(place, 2)
+    assert team._reason(place) == "rank 1: no module named so"
+
+
+def test_nobody_waits_for_a_copy_that_has_ended(monkeypatch):
+    gone = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    killed.kill()
+    gone.wait()
+    killed.wait()
+    monkeypatch.setattr(copies, "_copies", {1: gone, 2: killed})
+    with pytest.raises(RankLost, match="rank 1 ended with exit code 3, rank 2 was killed by signal 9"):
+        team._call_roll(store(), 3)
+
+
+def test_an_interactive_session_has_no_command_to_copy(monkeypatch):
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    with pytest.raises(ValueError, match=r"devices must be 1 in an interactive session, .*, got 2"):
+        copies.start(2, 1)

@@ -45,14 +45,24 @@ def count() -> int:
     return len(_copies) + 1 if _copies else 0
 
 
-def ended() -> str:
-    """How copies ended that are no longer there, or nothing."""
-    told = []
-    for rank, process in _copies.items():
-        code = process.poll()
-        if code is not None:
-            told.append(f"rank {rank} was killed by signal {-code}" if code < 0 else f"rank {rank} ended")
-    return ", ".join(told)
+def ended(wait: float = 0.0) -> str:
+    """How copies ended that are no longer there, or nothing.
+
+    Args:
+        wait: seconds to wait for one to end.
+    """
+    end = time.monotonic() + wait
+    while _copies:
+        codes = {rank: code for rank, copy in _copies.items() if (code := copy.poll()) is not None}
+        if codes or time.monotonic() >= end:
+            return ", ".join(_ending(rank, code) for rank, code in codes.items())
+        time.sleep(0.02)
+    return ""
+
+
+def _ending(rank: int, code: int) -> str:
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"rank {rank} {how}"
 
 
 def follow_parent() -> None:

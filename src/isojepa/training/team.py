@@ -35,7 +35,7 @@ T = TypeVar("T")
 FINE, STOP, BROKEN = 0, 1, 2  # what ranks may have to tell each other, the gravest last
 ROLL_CALL = timedelta(minutes=5)  # for all ranks to be there
 PATIENCE = timedelta(minutes=30)  # in an exchange: the first rank's evaluation must end within
-_LAST_WORDS = 3.0  # seconds that the reason may take to come after the loss of a rank
+_MOMENT = 2.0  # seconds that a copy may take to end after its connections
 _ERROR = "error"
 
 _store: Any = None  # where the ranks of this process met: their group stays, as long as the process does
@@ -234,17 +234,12 @@ def _post(store: Any, rank: int, error: BaseException) -> None:
 
 
 def _reason(store: Any) -> str:
-    """Why a rank was lost, as far as anybody knows."""
-    end = time.monotonic() + _LAST_WORDS
-    while time.monotonic() < end:
-        with contextlib.suppress(RuntimeError):
-            if store.check([_ERROR]):
-                return str(store.get(_ERROR).decode())
-        killed = copies.ended()
-        if killed:
-            return f"{killed}; the same command goes on from the last checkpoint"
-        time.sleep(0.05)
-    return ""
+    """Why a rank was lost, as far as anybody knows: its own words came before the end of its connections."""
+    with contextlib.suppress(RuntimeError):
+        if store.check([_ERROR]):
+            return str(store.get(_ERROR).decode())
+    killed = copies.ended(wait=_MOMENT)
+    return killed and f"{killed}; the same command goes on from the last checkpoint"
 
 
 def _portable(error: Exception) -> Exception:
