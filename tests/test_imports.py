@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
-SMALL = ["seeds", "names", "files", "linear", "ranks", "registry", "importing", "threads", "version"]
+SMALL = [
+    "seeds",
+    "names",
+    "files",
+    "linear",
+    "ranks",
+    "places",
+    "registry",
+    "importing",
+    "threads",
+    "version",
+]
 ORDER = [
     "laws",
     "worlds",

@@ -22,6 +22,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+
+class RankLost(RuntimeError):
+    """Ranks could not exchange what they had to: one of them has ended, or has not come in time."""
+
+
 _ALONE = object()
 _group: contextvars.ContextVar[Any] = contextvars.ContextVar("group", default=None)
 
@@ -43,9 +48,29 @@ def within(group: Any) -> Iterator[None]:
         _group.reset(token)
 
 
+def part() -> None:
+    """From now on this process treats its rows as the whole batch, but inside `within`."""
+    _group.set(_ALONE)
+
+
 def group() -> Any:
     """What `within` should be given to come back to where the caller is now."""
     return _group.get()
+
+
+@contextlib.contextmanager
+def meeting() -> Iterator[None]:
+    """Inside, ranks exchange something and do nothing else.
+
+    Raises:
+        RankLost: it failed.
+    """
+    try:
+        yield
+    except RankLost:
+        raise
+    except RuntimeError as error:  # gloo has no type of its own for it
+        raise RankLost(f"the ranks of the job lost each other: {error}") from error
 
 
 def world_size() -> int:
@@ -63,7 +88,8 @@ def count(n: int, device: torch.device | str = "cpu") -> int:
     if world_size() == 1:
         return n
     total = torch.tensor(n, dtype=torch.int64, device=device)
-    dist.all_reduce(total, group=_group.get())
+    with meeting():
+        dist.all_reduce(total, group=_group.get())
     return int(total)
 
 
@@ -98,14 +124,16 @@ class _Total(torch.autograd.Function):
     def forward(ctx, x, group):  # type: ignore[no-untyped-def]
         ctx.group = group
         summed = x.detach().clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(summed, group=group)
+        with meeting():
+            dist.all_reduce(summed, group=group)
         return summed
 
     @staticmethod
     def backward(ctx, upstream):  # type: ignore[no-untyped-def]
         # every rank's loss depends on every rank's term
         summed = upstream.clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(summed, group=ctx.group)
+        with meeting():
+            dist.all_reduce(summed, group=ctx.group)
         return summed, None
 
 
@@ -115,18 +143,22 @@ class _Gather(torch.autograd.Function):
         rows = x.detach().movedim(-2, 0).contiguous()
         world, rank = dist.get_world_size(group), dist.get_rank(group)
         sizes = [torch.zeros((), dtype=torch.int64, device=x.device) for _ in range(world)]
-        dist.all_gather(sizes, torch.tensor(len(rows), dtype=torch.int64, device=x.device), group=group)
+        own = torch.tensor(len(rows), dtype=torch.int64, device=x.device)
+        with meeting():
+            dist.all_gather(sizes, own, group=group)
         lengths = [int(size) for size in sizes]
         longest = max(lengths)  # all_gather wants equal shapes: pad, and cut off again
         padded = rows.new_zeros(longest, *rows.shape[1:])
         padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in range(world)]
-        dist.all_gather(parts, padded, group=group)
+        with meeting():
+            dist.all_gather(parts, padded, group=group)
         ctx.group, ctx.start, ctx.length = group, sum(lengths[:rank]), len(rows)
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)]).movedim(0, -2)
 
     @staticmethod
     def backward(ctx, upstream):  # type: ignore[no-untyped-def]
         summed = upstream.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(summed, group=ctx.group)
+        with meeting():
+            dist.all_reduce(summed, group=ctx.group)
         return summed[ctx.start : ctx.start + ctx.length].movedim(0, -2), None

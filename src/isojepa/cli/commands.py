@@ -4,7 +4,7 @@ import inspect
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,10 +21,10 @@ from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
+from isojepa.places import place
 from isojepa.registry import flatten
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
-from isojepa.training.team import is_first
 
 
 @dataclass
@@ -78,12 +78,16 @@ class Train:
     isojepa train --world.dim 16 --world.mixing additive-coupling --encoder.name coupling
 
     isojepa train --config run.yaml --training.steps 500
+
+    isojepa train --devices 2
     """
 
     settings: Config = field(default_factory=Config)
     """What to train; the flags are those of the components that are chosen."""
     config: Path | None = None
     """YAML or JSON file with settings; its keys are the flags' names: world, encoder, objective, ..."""
+    devices: int | None = None
+    """Number of ranks that share every batch; the same as --training.devices."""
     out: Path = Path("runs")
     """Folder of records."""
     record: Path | None = None
@@ -96,10 +100,13 @@ class Train:
     """Print the result as JSON."""
 
     def run(self) -> int:
+        if self.devices is not None:
+            training = replace(self.settings.training, devices=self.devices)
+            self.settings = replace(self.settings, training=training)
         path = self.record or runs.record_path(self.settings, self.out)
         runs.build_all(self.settings)  # what is wrong with the settings is told before anything else
-        if not is_first():  # ranks beside the first have nothing to say
-            return 0 if runs.train(self.settings, record=path).status == "done" else 1
+        if not place().first:  # ranks beside the first have nothing to say
+            return 0 if _train(self.settings, path).status == "done" else 1
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
@@ -185,7 +192,8 @@ def _train(config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
 def _summary(config: Config) -> str:
     recipe = config.training
     world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items())
-    ranks = "" if recipe.devices == 1 else f" on {recipe.devices} ranks"
+    size = max(recipe.devices, place().size)
+    ranks = "" if size == 1 else f" on {size} ranks"
     return (
         f"{config.encoder.name} with {config.objective.name} in a world of {world}; "
         f"{recipe.steps} steps of up to {recipe.batch} states{ranks}, seed {config.seed}"

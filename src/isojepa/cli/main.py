@@ -19,6 +19,7 @@ from rich.table import Table
 
 from isojepa import threads
 from isojepa.names import choose
+from isojepa.places import Place, place
 from isojepa.version import __version__
 
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
@@ -92,10 +93,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 well, 1 a run that failed, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     console = Console(stderr=True, soft_wrap=True)
+    here = Place()
     if threading.current_thread() is threading.main_thread():
         # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        here = place()
         if arguments in (["--version"], ["-V"]):
             print(f"isojepa {__version__}")
             return 0
@@ -109,13 +112,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("ignore", RunWarning)  # the commands tell it in their own words
             return int(command.run())
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on from the last checkpoint")
+        if here.first:
+            console.print("stopped; the same command goes on from the last checkpoint")
         return 130
     except BrokenPipeError:  # the reader of our output, e.g. head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
-        console.print(f"[bold red]error:[/] {escape(_one_line(error))}")
+        if _speaks(here):
+            console.print(f"[bold red]error:[/] {escape(_one_line(error))}")
         return 2
 
 
@@ -154,6 +159,12 @@ def _parse(name: str, arguments: list[str]) -> Any:
     from isojepa.cli.flags import parse
 
     return parse(getattr(import_module(chosen.module), chosen.name), f"isojepa {name}", arguments)
+
+
+def _speaks(here: Place) -> bool:
+    """Whether this rank tells an error: the first does, and on other nodes one that never met it."""
+    team = sys.modules.get("isojepa.training.team")
+    return here.first or (here.local_rank == 0 and not (team is not None and team.has_met()))
 
 
 def _one_line(error: BaseException) -> str:

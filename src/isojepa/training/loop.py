@@ -7,14 +7,14 @@ every batch; the loss is that of one process with the whole of it.
 """
 
 import contextlib
-import itertools
 import math
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
@@ -90,19 +90,21 @@ def fit(
     check_models(models, check_source(source, "source").sample(4, generator(0, "probe")))
     if evaluations is None:
         evaluations = default_evaluations(source, recipe.eval_samples)
+    if record is not None and config is None:
+        config = describe(models, source, objective, recipe, seed)
     team = Team(recipe)
-    training = _Training(models, source, objective, recipe, seed, evaluations, loggers, team)
-    if record is None:
-        return training.run(progress).warned()
-    told = config or describe(models, source, objective, recipe, seed)
-    folder = team.by_first(lambda: Record.start(record, told))
-    with contextlib.ExitStack() as held:
-        team.by_first(lambda: held.enter_context(folder.locked()))
-        if team.by_first(lambda: folder.result) is not None:
-            return training.finished(folder).warned()
-        team.by_first(folder.clean)
-        training.record = folder
-        return training.run(progress).warned()
+    with team.together(), contextlib.ExitStack() as held:
+        training = _Training(models, source, objective, recipe, seed, evaluations, loggers, team)
+        done = False
+        if record is not None:
+            told = config or {}
+            folder = team.by_first(lambda: Record.start(record, told))
+            team.by_first(lambda: held.enter_context(folder.locked()))
+            done = team.by_first(lambda: folder.result) is not None
+            team.by_first(folder.clean)
+            training.record = folder
+        run = training.finished() if done else training.run(progress)
+    return run.warned() if team.first else run
 
 
 class _Training:
@@ -145,7 +147,7 @@ class _Training:
             fused=device.type in ("cpu", "cuda"),
         )
         self.average = None if recipe.average is None else WeightAverage(self.learner, recipe.average)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
+        self.scaler = torch.amp.GradScaler(device.type) if recipe.precision == "float16" else None
         self.state = self._restore()
         pin = device.type not in ("cpu", "mps")
         self.batches = Shares(self.source, recipe, self.seed, self.team.rank, self.team.size, pin).from_step(
@@ -153,7 +155,7 @@ class _Training:
         )
         self.learner.train()
         if recipe.compile:
-            _compile(self.models.values())
+            self.learner.compile_models()
 
     def run(self, progress: bool | None) -> Run:
         self._prepare()
@@ -180,7 +182,7 @@ class _Training:
             for logger in self.loggers:
                 logger.close()
             if recipe.compile:
-                _uncompile(self.models.values())
+                self.learner.uncompile_models()
         return self._end(reason)
 
     def _step(self, interrupts: Interrupts) -> tuple[str, bool]:
@@ -189,9 +191,8 @@ class _Training:
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.learning_rate * factor
-        batch = next(self.batches).to(self.team.device)
+        parts = [part.to(self.team.device) for part in next(self.batches)]
         self.optimizer.zero_grad()
-        parts = _parts(batch, recipe.accumulate)
         totals: list[float] = []
         code = FINE
         for index, part in enumerate(parts):
@@ -206,7 +207,8 @@ class _Training:
                         f"the loss became {values[0]} at step {state.step}: try a lower learning_rate",
                         False,
                     )
-                self.scaler.scale(terms["loss"] / len(parts) if len(parts) > 1 else terms["loss"]).backward()
+                loss = terms["loss"] / len(parts) if len(parts) > 1 else terms["loss"]
+                self.team.backward(loss if self.scaler is None else self.scaler.scale(loss))
             totals = values if index == 0 else [a + b for a, b in zip(totals, values, strict=True)]
             self.names = list(terms)
         self._move()
@@ -237,13 +239,15 @@ class _Training:
 
     def _move(self) -> None:
         """Clip the gradients and let the optimiser move the weights."""
-        look = self.recipe.clip is not None or self._due(self.state.step + 1)
-        if look:
-            self.scaler.unscale_(self.optimizer)
-            norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf)
-            self.norm = float(norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
+        if self.recipe.clip is not None or self._due(self.state.step + 1):  # the norm is among the metrics
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            self.norm = float(nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf))
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
 
     def _due(self, step: int) -> list[Evaluation]:
         """The evaluations that are due when `step` steps are done."""
@@ -307,15 +311,17 @@ class _Training:
             if fresh.seen < 0:  # of a format that did not note it: rows came at even distances
                 fresh.seen = fresh.step - fresh.step % self.recipe.eval_every
             self._tell(fresh)
-        if self.team.first:
-            self.record.rewind(fresh.metrics_size)
-        self.metrics = self.team.by_first(lambda: self.record.metrics if self.record else [])
+        record = self.record
+        self.team.by_first(lambda: record.rewind(fresh.metrics_size))
+        self.metrics = self.team.by_first(lambda: record.metrics)
         return fresh
 
     def _tell(self, state: Progress) -> None:
         """Say so when a run goes on on another number of ranks."""
         if self.team.first and state.ranks != self.team.size:
-            print(f"going on from step {state.step}: begun on {state.ranks} ranks, now on {self.team.size}")
+            begun = f"{state.ranks} rank{'s' if state.ranks > 1 else ''}"
+            told = f"going on from step {state.step}: begun on {begun}, now on {self.team.size}"
+            print(told, file=sys.stderr)  # what is printed may be read by a program
 
     def _save(self) -> None:
         if self.record is not None and self.team.first:
@@ -369,8 +375,9 @@ class _Training:
         """What evaluations call a number of a model: the first has the plain names."""
         return number if model == next(iter(self.models)) else f"{model}.{number}"
 
-    def finished(self, record: Record) -> Run:
+    def finished(self) -> Run:
         """The run of a record that is already complete."""
+        record = cast(Record, self.record)
         for name, module in self._weights():
             record.load_weights(name, module)
         for module in self.models.values():
@@ -383,36 +390,3 @@ class _Training:
         """What a record keeps weights of: the models and, if it is a module, the objective."""
         own = [("objective", self.given)] if isinstance(self.given, nn.Module) else []
         return [*self.models.items(), *own]
-
-
-def _parts(batch: Batch, count: int) -> list[Batch]:
-    """The batch in equal parts, one after the other."""
-    if count == 1:
-        return [batch]
-    if len(batch) < 2 * count:
-        raise ValueError(f"accumulate must leave 2 states at least in each part of {len(batch)}, got {count}")
-    ends = [round(index * len(batch) / count) for index in range(count + 1)]
-    return [batch.rows(slice(start, end)) for start, end in itertools.pairwise(ends)]
-
-
-def _compiled(modules: Any) -> list[nn.Module]:
-    """What is called: a model that answers as several is compiled part by part."""
-    return [
-        part for module in modules for part in (list(module.children()) if _answers(module) else [module])
-    ]
-
-
-def _answers(module: nn.Module) -> bool:
-    from isojepa.encoders.model import Model
-
-    return isinstance(module, Model)
-
-
-def _compile(modules: Any) -> None:
-    for part in _compiled(modules):
-        part.compile()
-
-
-def _uncompile(modules: Any) -> None:
-    for part in _compiled(modules):
-        part._compiled_call_impl = None

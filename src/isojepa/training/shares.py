@@ -1,15 +1,16 @@
 """Which states a step sees, and which of them a rank.
 
-Step s of a run sees batch_at(s) states on all ranks together; a rank takes its share of them, in the order
-of ranks. An endless source is drawn whole on every rank from the stream ("data", s) of the seed, and cut. A
-finite set is gone through in epochs: the order of epoch e comes from the stream ("order", e), what is
+Step s of a run sees batch_at(s) states on all ranks together. They are cut into the parts that gradients
+accumulate over, and of each part a rank takes its share, in the order of ranks: the parts are the same on any
+number of ranks. An endless source is drawn whole on every rank from the stream ("data", s) of the seed, and
+cut. A finite set is gone through in epochs: the order of epoch e comes from the stream ("order", e), what is
 random in the views of a state from a stream of its own, so a rank loads only its share. Nothing depends on
 the number of ranks or loading processes.
 """
 
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -34,8 +35,23 @@ def share(size: int, rank: int, ranks: int) -> slice:
     return slice(start, start + base + (rank < more))
 
 
+def shares(size: int, rank: int, ranks: int, parts: int = 1) -> list[slice]:
+    """The rows of one rank in each of the parts, one after the other, of a batch.
+
+    Example:
+        >>> shares(8, 1, 2, parts=2)
+        [slice(2, 4, None), slice(6, 8, None)]
+    """
+    ends = [round(part * size / parts) for part in range(parts + 1)]
+    found = []
+    for start, end in pairwise(ends):
+        mine = share(end - start, rank, ranks)
+        found.append(slice(start + mine.start, start + mine.stop))
+    return found
+
+
 class Shares:
-    """The batches of one rank, step after step.
+    """The batches of one rank, step after step, each in the parts that gradients accumulate over.
 
     Args:
         source: where states come from.
@@ -48,18 +64,20 @@ class Shares:
     def __init__(
         self, source: Source, recipe: Recipe, seed: int, rank: int = 0, ranks: int = 1, pin: bool = False
     ) -> None:
-        if recipe.batch_at(0) < 2 * ranks and ranks > 1:
-            raise ValueError(
-                f"the first batch must have 2 states at least for each of {ranks} ranks, "
-                f"got {recipe.batch_at(0)}"
+        smallest = min(recipe.batch_at(0), recipe.pairs or recipe.batch)
+        parts = recipe.accumulate
+        if smallest < 2 * ranks * parts:
+            cut = " and ".join(
+                f"{count} {what}" for count, what in ((ranks, "ranks"), (parts, "parts")) if count > 1
             )
+            raise ValueError(f"the first batch must leave 2 states at least to each of {cut}, got {smallest}")
         self.source, self.recipe, self.seed = source, recipe, seed
         self.rank, self.ranks, self.pin = rank, ranks, pin
         self._fixed = None
         if recipe.pairs is not None:
             self._fixed = source.sample(recipe.pairs, generator(seed, "training-set"))
 
-    def from_step(self, start: int) -> Iterator[Batch]:
+    def from_step(self, start: int) -> Iterator[list[Batch]]:
         """The batches from a step on."""
         if self._fixed is None and finite(self.source):
             yield from self._loaded(_Epochs(self.source, self), start)
@@ -67,18 +85,24 @@ class Shares:
         for step in range(start, self.recipe.steps):
             yield self._drawn(step)
 
-    def _drawn(self, step: int) -> Batch:
+    def _drawn(self, step: int) -> list[Batch]:
         size, source = self.recipe.batch_at(step), generator(self.seed, "data", step)
         if self._fixed is None:
             batch = self.source.sample(size, source)
-            return batch if self.ranks == 1 else batch.rows(share(size, self.rank, self.ranks))
+            if self.ranks == self.recipe.accumulate == 1:
+                return [batch]
+            return [batch.rows(rows) for rows in self.rows(size)]
         chosen = torch.randperm(len(self._fixed), generator=source)[:size]  # no pair twice in a batch
-        return self._fixed.rows(chosen[share(len(chosen), self.rank, self.ranks)])
+        return [self._fixed.rows(chosen[rows]) for rows in self.rows(len(chosen))]
 
-    def _loaded(self, epochs: "_Epochs", start: int) -> Iterator[Batch]:
+    def rows(self, size: int) -> list[slice]:
+        """This rank's rows in each part of a batch."""
+        return shares(size, self.rank, self.ranks, self.recipe.accumulate)
+
+    def _loaded(self, epochs: "_Epochs", start: int) -> Iterator[list[Batch]]:
         steps = range(start, self.recipe.steps)
         workers = self.recipe.workers
-        loader: DataLoader[Batch] = DataLoader(
+        loader: DataLoader[list[Batch]] = DataLoader(
             epochs,
             batch_size=None,
             sampler=steps,
@@ -90,7 +114,7 @@ class Shares:
         yield from loader
 
 
-class _Epochs(Dataset[Batch]):
+class _Epochs(Dataset[list[Batch]]):
     """A rank's share of a finite set at each step."""
 
     def __init__(self, source: Finite, shares: Shares) -> None:
@@ -98,15 +122,18 @@ class _Epochs(Dataset[Batch]):
         if not size:
             raise ValueError(f"a finite source must have states, got {size}")
         self.source, self.size, self.seed = source, size, shares.seed
-        self.rank, self.ranks = shares.rank, shares.ranks
+        self.rows = shares.rows
         sizes = [shares.recipe.batch_at(step) for step in range(shares.recipe.steps)]
         self.ends = list(accumulate(sizes))  # places in the endless row of epochs
         self.sizes = sizes
 
-    def __getitem__(self, step: int) -> Batch:
-        mine = share(self.sizes[step], self.rank, self.ranks)
+    def __getitem__(self, step: int) -> list[Batch]:
         start = self.ends[step] - self.sizes[step]
-        places = torch.arange(start + mine.start, start + mine.stop)
+        return [self._taken(start + rows.start, start + rows.stop) for rows in self.rows(self.sizes[step])]
+
+    def _taken(self, start: int, stop: int) -> Batch:
+        """The states from one place in the endless row to another."""
+        places = torch.arange(start, stop)
         epochs = places // self.size
         ids = torch.cat(
             [
