@@ -393,7 +393,7 @@ def outside(tmp_path_factory):
         "help": ["train", *THEIRS, "--help"],
         "flags": [
             *("train", *THEIRS, *TINY, "--world.noise", "0.2", "--objective.pull", "0.9"),
-            *("--encoder.no-biased", "--json", "--record", str(folder / "flags")),
+            *("--encoder.biased", "False", "--json", "--record", str(folder / "flags")),
         ],
         "yaml": ["train", "--config", str(folder / "run.yaml"), "--json", "--record", str(folder / "yaml")],
         "override": [
@@ -425,7 +425,7 @@ def test_components_of_another_package_have_flags_with_help(outside):
     text = " ".join(outside.said["help"].out.split())
     assert "--world.noise FLOAT Spread of the views around their point. (default: 0.1)" in text
     assert "--objective.pull FLOAT" in text
-    assert "--encoder.biased, --encoder.no-biased" in text
+    assert "--encoder.biased {True,False} Add a bias. (default: True)" in text
     assert "--objective.slices" not in text
 
 
@@ -523,14 +523,14 @@ def test_help_shows_the_options_of_what_is_chosen_and_no_others(capsys):
     assert "--world.shape" in helped(capsys, "--world.process", "langevin", "--world.law", "student-t")
 
 
-@pytest.mark.parametrize(
-    ("flags", "value"), [([], True), (["--objective.no-resample"], False), (["--objective.resample"], True)]
-)
-def test_a_setting_that_is_true_can_be_denied(flags, value):
+@pytest.mark.parametrize("value", [True, False])
+def test_a_setting_that_is_true_or_false_is_said_so(value):
     from isojepa.cli.commands import Train
     from isojepa.cli.flags import parse
 
-    assert parse(Train, "isojepa train", flags).settings.objective.resample is value
+    flags = [*("--objective.resample", str(value)), f"--objective.pooled={value}"]
+    objective = parse(Train, "isojepa train", flags).settings.objective
+    assert (objective.resample, objective.pooled) == (value, value)
 
 
 def test_every_setting_of_every_component_is_a_flag():

@@ -1,5 +1,7 @@
 """Finite sets in epochs, views of several shapes, and what evaluations hold: all through one process."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -27,7 +29,7 @@ def numbered(states=20):
 
 
 def ids_of(source, recipe, seed=0, start=0):
-    return [batch.ids.tolist() for batch in Shares(source, recipe, seed).from_step(start)]
+    return [batch.ids.tolist() for (batch,) in Shares(source, recipe, seed).from_step(start)]
 
 
 def test_every_state_comes_once_in_an_epoch():
@@ -57,6 +59,13 @@ def test_batches_from_the_middle_of_an_epoch_on_are_those_of_the_whole():
     assert ids_of(numbered(), recipe, start=4) == ids_of(numbered(), recipe)[4:]
     growing = Recipe(**{**options(), "batch_start": 2, "batch": 16})
     assert ids_of(numbered(), growing, start=4) == ids_of(numbered(), growing)[4:]
+
+
+def test_parts_of_a_batch_are_the_batch_in_order():
+    recipe, parts = (Recipe(**{**options(), "batch": 12, "accumulate": count}) for count in (1, 3))
+    cut = [[part.ids.tolist() for part in step] for step in Shares(numbered(), parts, 0).from_step(0)]
+    assert all(len(step) == 3 for step in cut)
+    assert [list(itertools.chain(*step)) for step in cut] == ids_of(numbered(), recipe)
 
 
 def make():
@@ -94,7 +103,7 @@ def test_processes_that_load_do_not_change_a_bit():
 
 def test_the_views_of_a_state_are_new_in_every_epoch():
     batches = list(Shares(Noisy(), Recipe(**{**options(), "steps": 2, "batch": 20}), 0).from_step(0))
-    first, second = (batch.views[0][batch.ids.argsort()] for batch in batches)
+    first, second = (batch.views[0][batch.ids.argsort()] for (batch,) in batches)
     assert not (first == second).any()
 
 
