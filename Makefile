@@ -41,7 +41,7 @@ bench: $(TOOLS) ## speed and memory against the textbook forms, and a step again
 	ISOJEPA_REFERENCE=$(EARLIER)/src $(RUN)/python benchmarks/run.py
 
 STUDY  ?= two_dimensions
-study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=slices
+study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature
 	$(RUN)/python -m isojepa.studies.$(STUDY)
 
 docs: $(READY)  ## fill the documents from docs/results and the source

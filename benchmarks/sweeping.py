@@ -12,11 +12,10 @@ from torch.func import functional_call, stack_module_state, vmap
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.papers.world_model import scaling
 from isojepa.registry import make
 from isojepa.runs import build_all
 from isojepa.seeds import generator
-from isojepa.studies import scaling
-from isojepa.studies.scaling_page import operations
 from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe
 
@@ -46,7 +45,7 @@ def growth() -> list[dict]:
     times = alternate(steps, seconds=3.0)
     rows = []
     for dim in dims[1:]:
-        predicted = times["64"] * operations(dim) / operations(64)
+        predicted = times["64"] * scaling.operations(dim) / scaling.operations(64)
         name = f"training step, {dim} latents: measured / predicted by the encoder's operations"
         rows.append(row(name, times[str(dim)] / predicted, -1.0, times))
     return rows

@@ -141,9 +141,9 @@ def trust() -> str:
 
 def scaling() -> str:
     """R^2 by dimension, ours beside the published."""
+    from isojepa.papers.world_model.scaling import beside, best_of
     from isojepa.studies.evidence import read_evidence
     from isojepa.studies.measured import grouped, mean
-    from isojepa.studies.scaling_page import beside, best_of
 
     evidence = read_evidence(RESULTS / "scaling.json")
     ours = [row for row in best_of(evidence.rows) if row.labels["settings"] == "ours"]

@@ -151,7 +151,8 @@ def stray(where: str, key: str, cls: Any, known: Mapping[str, Setting], given: M
     """Say that the chosen component has no such setting."""
     inner = [f"{one.key} {given.get(one.key, one.default)!r}" for one in known.values() if one.choice]
     chosen = f"{cls.kind} {cls.name!r}" + (f" with {', '.join(inner)}" if inner else "")
-    return f"{chosen} takes no option {key!r}: {unknown(f'config key {where}.{key}', key, ['name', *known])}"
+    wanted = unknown(f"config key '{where}.{key}'", key, ["name", *known])
+    return f"{chosen} takes no option {key!r}: {wanted}"
 
 
 def _recipe(data: Any, problems: list[str]) -> Recipe:

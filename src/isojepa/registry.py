@@ -37,6 +37,8 @@ from isojepa.names import choose, unknown
 
 GROUP = "isojepa.components"
 ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
+_ANSWERS = ("costless", "resolve", "operations", "around", "embedding")  # of every spec, besides `build`
+_RESERVED = ("kind", "name", "build", *_ANSWERS)
 T = TypeVar("T", bound=type)
 _specs: dict[str, dict[str, "type[Spec]"]] = {}
 _defaults: dict[str, str] = {}  # the first of each kind that asks to be it
@@ -146,7 +148,8 @@ def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]
         default: whether it is the one taken where nothing is said.
 
     Raises:
-        ValueError: the class is no frozen dataclass with `build`, or the name is taken.
+        ValueError: the class is no frozen dataclass with `build`, has a name or a setting that means
+            something else, or the component's name is taken.
     """
 
     def decorate(cls: T) -> T:
@@ -157,7 +160,24 @@ def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]
         before = table.get(name)
         if before is not None and _address(before) != _address(cls):
             raise ValueError(f"{kind} {name!r} is taken by {_address(before)}, got {_address(cls)} too")
-        for answer in ("costless", "resolve", "operations", "around", "embedding"):
+        for item in dataclasses.fields(cls):
+            if item.name in _RESERVED:
+                raise ValueError(
+                    f"a setting of {_address(cls)} must not be called {', '.join(_RESERVED)}, "
+                    f"got {item.name!r}"
+                )
+            if _default(item) is dataclasses.MISSING:
+                raise ValueError(
+                    f"every setting of {_address(cls)} must have a default, got none for {item.name!r}"
+                )
+        for other, other_name in (
+            (k, n) for k, named in _specs.items() for n, one in named.items() if one is cls
+        ):
+            if (other, other_name) != (kind, name):
+                raise ValueError(
+                    f"{_address(cls)} is {other} {other_name!r} already, got the name {name!r} too"
+                )
+        for answer in _ANSWERS:
             if answer not in dir(cls):  # a plain dataclass of somebody's own
                 setattr(cls, answer, vars(Spec)[answer])
         cls.kind, cls.name = kind, name  # type: ignore[attr-defined]
@@ -267,11 +287,17 @@ def make(kind: str, name: str | None = None, **values: Any) -> Any:
 def changed(spec: Any, **values: Any) -> Any:
     """The same component with other settings, those of the components within it too.
 
+    Where another component is chosen within it, settings that both have keep their values.
+
     Example:
         >>> changed(make("world"), rho=0.9).process.rho
         0.9
+        >>> changed(make("world", rho=0.9), process="langevin", mixing="identity").process.rho
+        0.9
     """
-    return make(spec.kind, spec.name, **(flatten(spec) | values))
+    before = flatten(spec)
+    known = settings(type(spec), before | values)
+    return make(spec.kind, spec.name, **{key: before[key] for key in before if key in known} | values)
 
 
 def flatten(spec: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from isojepa.config import Config, config_from
+from isojepa.names import unknown
 from isojepa.registry import Context
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
@@ -110,8 +111,8 @@ def load_run(path: str | Path) -> tuple[nn.Module, Source, Record]:
         raise ValueError(
             f"record {path} was made from Python objects; rebuild them and call certify(encoder, world)"
         )
-    encoder = load(record)
-    return encoder, config_from(record.config).world.build(Context()), record
+    config = config_from(record.config)
+    return load(record), config.world.build(Context(seed=config.seed)), record
 
 
 def _rebuilt(record: Record, name: str) -> nn.Module:
@@ -119,8 +120,11 @@ def _rebuilt(record: Record, name: str) -> nn.Module:
         if name != "encoder":
             raise ValueError(f"record {record.path} has one model, 'encoder', got name {name!r}")
         return build_all(config_from(record.config))[0]
-    recipes = record.config.get("models") or {}
-    if name not in recipes:
+    kept = {path.stem for path in record.path.glob("*.safetensors")} - {"objective"}
+    if kept and name not in kept:
+        raise ValueError(unknown(f"name of a model of record {record.path}", name, kept))
+    recipes = record.config.get("models")
+    if not isinstance(recipes, dict) or name not in recipes:
         raise ValueError(
             f"record {record.path} was made from Python objects, and its {name!r} cannot be made again from "
             f"its class: hand a module in, load(record, model=MyModel(...))"

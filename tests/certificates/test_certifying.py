@@ -207,7 +207,7 @@ def test_trajectories_in_bfloat16_are_read():
         (np.ones((5, 3, 0)), {}, r"at least 2 steps, 1 path and 1 dimension, got shape \(5, 3, 0\)"),
         (np.ones((50, 2)), {"confidence": "high"}, "confidence must lie in"),
         (np.ones((50, 2)), {"confidence": 0.99999}, "confidence must be at most 0.9995 with checks"),
-        (lambda x: x, {"world": "spiral"}, "world must be a World, got str"),
+        (lambda x: x, {"world": "spiral"}, "world must be a source .* got str"),
     ],
     ids=["none", "ragged", "no-dim", "word", "memory", "world"],
 )

@@ -117,7 +117,8 @@ def test_an_encoder_of_ones_own_is_tried_in_a_world(capsys, encoder, tmp_path, m
 def test_an_encoder_of_ones_own_is_tried_on_data(capsys, encoder, tmp_path):
     world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), ij.worlds.Spiral())
     pairs = world.sample(3000, ij.generator(0, "data"))
-    arrays = {name: getattr(pairs, name).double().numpy() for name in ("x", "x_next", "z", "z_next")}
+    parts = zip(("x", "x_next", "z", "z_next"), (*pairs.views, *pairs.z), strict=True)
+    arrays = {name: part.double().numpy() for name, part in parts}
     np.savez(tmp_path / "pairs.npz", **arrays)
     found = certificate(capsys, encoder, "--data", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
     assert found["grade"] == "rotation"

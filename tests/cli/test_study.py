@@ -159,12 +159,14 @@ def test_the_document_has_the_studies_of_the_catalogue():
 
 def test_the_documents_study_of_ones_own_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-    Path("my_study.py").write_text(code, encoding="utf-8")
+    for kind, name in (("python", "my_study.py"), ("markdown", "my_study.md")):
+        (text,) = re.findall(rf"```{kind}\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+        Path(name).write_text(text, encoding="utf-8")
     (study,) = find_studies(["my_study.py"])
     for cell in study.plan("quick"):
         work(cell.config, "runs/studies")
     _, out = run(capsys, "report", "my_study.py", "--scale", "quick", "--out", "runs/reports")
-    assert "The best weight is" in out
+    assert "Every weight recovers the latents: " in out
     assert "missing" not in out
-    assert Path("runs/reports/weights-weights.csv").read_text().startswith("weight,r2\n0.001,0.")
+    assert Path("runs/reports/weights-weights.csv").read_text().startswith("weight,R²\n0.001,0.")
+    assert Path("runs/reports/weights.png").stat().st_size > 1000

@@ -15,7 +15,7 @@ from isojepa.training.records import Record
 from tests.sweep.cells import tiny, write_study
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sweep.md"
-BAD = replace(tiny(7), world=make("world", dim=2, mixing="nonsense"))
+BAD = replace(tiny(7), world=make("world", dim=2, mixing="lift", observed_dim=1))
 
 
 def run(capsys, *arguments):
@@ -125,7 +125,7 @@ def test_a_sweep_makes_the_runs_and_tells_the_failed_one_last(capsys, tmp_path):
     assert (told["total"], told["done"], told["stopped"]) == (3, 2, False)
     (failed,) = told["failures"]
     assert failed["labels"] == {"run": "bad"}
-    assert failed["error"].startswith("mixing must be one of")
+    assert failed["error"].startswith("out_dim must be above dim")
     assert Path(failed["log"]).exists()
     assert sum(line.startswith("[") for line in err.splitlines()) == 3
     assert Record(record_path(tiny(1), records)).scores["r2"] > 0

@@ -1,14 +1,25 @@
 """The page of a study, as a file and as a browser shows it."""
 
+import json
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from isojepa.report.study_page import Shown, ShownPicture, ShownTable, write_study_page
+from isojepa.report.charts import Curve, HeatMap, Reference, curves_chart
+from isojepa.report.study_page import (
+    Shown,
+    ShownPicture,
+    ShownPlot,
+    ShownTable,
+    write_story_page,
+    write_study_page,
+)
 from isojepa.report.template import duration, fill
 from tests.report.audit import audit
 from tests.report.browser import CHROMIUM, Page, browser
@@ -222,3 +233,67 @@ def test_tables_can_be_read_in_the_light_and_in_the_dark(window: Page, tmp_path:
     write(tmp_path / "page.html", tables=[table()])
     window.open((tmp_path / "page.html").as_uri(), 1280, dark)
     assert audit(window) == []
+
+
+def write_story(path: Path) -> str:
+    """A page whose charts the script draws: curves with a band and a reference line, and a heat map."""
+    curves = curves_chart("Curves", "latents", "error", [Curve("a", {2: 1.0, 8: 0.1}), Curve("b", {4: 0.5})])
+    lined = curves_chart(
+        "Lined", "x", "y", [Curve("a", {1: 0.2, 2: 0.4})], references=[Reference(0.3, "chance")]
+    )
+    heat = HeatMap("", "Heat", "", ["0.1", "0.2"], ["1"], "ρ", "weight", [[0.25, None]])
+    body = [
+        "**It holds.** `a < b`",
+        ShownPlot("both", "Look *here*.", [curves, lined, heat]),
+        table(),
+        "The end.",
+    ]
+    write_story_page(
+        path,
+        name="Study made up",
+        title="A <made-up> study",
+        claim="Claim.",
+        facts=["3 runs"],
+        warning="",
+        body=body,
+        made={"Runs": "3 of 3"},
+        settings={"dim": "2"},
+    )
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_story_has_its_blocks_in_order_and_its_charts_as_numbers(tmp_path: Path) -> None:
+    page = write_story(tmp_path / "page.html")
+    places = [
+        page.index(text)
+        for text in ('id="found"', 'id="both-1"', 'id="both-3"', 'id="table-main"', "The end.")
+    ]
+    assert places == sorted(places)
+    assert "a &lt; b" in page
+    assert "<made-up>" not in page
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    charts = json.loads(data)["charts"]
+    assert charts["both-1"]["series"][0]["values"] == [1.0, None, 0.1]
+    assert charts["both-3"]["heat"] == [[0.25, None]]
+    assert len(re.findall("<script", page)) == 2
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node to read scripts with")
+def test_the_scripts_of_a_story_can_be_read_together(tmp_path: Path) -> None:
+    page = write_story(tmp_path / "page.html")
+    (script,) = re.findall(r"<script>\n(.*)</script>", page, flags=re.DOTALL)
+    (tmp_path / "page.js").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        ["node", "--check", tmp_path / "page.js"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs_browser
+def test_the_script_draws_every_chart_of_a_story(window: Page, tmp_path: Path) -> None:
+    write_story(tmp_path / "page.html")
+    window.open((tmp_path / "page.html").as_uri(), 1280)
+    assert window.value("document.querySelectorAll('.chart svg').length") == 3
+    assert window.value("document.querySelectorAll('#both-2 .reference').length") == 1
+    assert window.value("document.querySelectorAll('#both-3 rect').length") == 2
+    assert window.errors == []

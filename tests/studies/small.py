@@ -13,7 +13,7 @@ from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, compare
 from isojepa.studies.results import COLORS, plain_axes
-from isojepa.studies.study import Cell, Row, Study
+from isojepa.studies.study import Cell, ReportStudy, Row
 from isojepa.training import Record
 from isojepa.training.recipe import Recipe
 
@@ -81,7 +81,7 @@ def _picture(name: str, rows: Sequence[Row]) -> Picture:
     return Picture(name, "R² of every run; look at the *last*.", figure)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="small",
     title="A small study of <nothing>",
     claim="Made-up numbers reach the page as they are.",

@@ -29,7 +29,7 @@ def told(rows: list[Row]) -> str:
 @pytest.mark.parametrize("scale", ["quick", "standard", "paper"])
 def test_the_last_latent_is_faster_by_the_ratio(scale: str) -> None:
     for cell in STUDY.plan(scale):
-        *slow, last = cell.config.world.rho
+        *slow, last = cell.config.world.process.rho
         assert {cell.labels["slow"]} == set(slow)
         assert math.log(last) / math.log(slow[0]) == pytest.approx(cell.labels["ratio"])
         build_all(cell.config)

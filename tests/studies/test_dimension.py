@@ -44,7 +44,9 @@ def test_dimensions_lie_below_at_and_above_the_latents_up_to_three_times() -> No
     assert max(RATIOS) < 2 * min(RATIOS)
     unequal = [c for c in STUDY.plan("standard") if c.labels["rates"] == UNEQUAL]
     assert unequal
-    assert all(list(c.config.world.rho) == sorted(c.config.world.rho, reverse=True) for c in unequal)
+    assert all(
+        list(c.config.world.process.rho) == sorted(c.config.world.process.rho, reverse=True) for c in unequal
+    )
 
 
 def test_predictions_are_those_of_counting_monomials() -> None:

@@ -54,9 +54,9 @@ def test_standard_has_every_world_law_mixing_and_objective_once():
         for objective in ("SIGReg", "whitening", "InfoNCE")
     }
     for cell in cells:
-        assert cell.config.world.shape == cell.labels["alpha"]
-        assert cell.config.world.process == cell.labels["world"]
-        assert cell.config.world.mixing == cell.labels["mixing"]
+        assert cell.config.world.process.law.shape == cell.labels["alpha"]
+        assert cell.config.world.process.name == cell.labels["world"]
+        assert cell.config.world.mixing.name == cell.labels["mixing"]
     assert find_study("latent_law") is STUDY
 
 

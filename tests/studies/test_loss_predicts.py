@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from isojepa.objectives.lejepa import WhiteningSpec
+from isojepa.papers.world_model.grid import STUDY as GRID
 from isojepa.studies import catalogue, loss_predicts
-from isojepa.studies.grid import STUDY as GRID
 from isojepa.studies.loss_predicts import STUDY
 from isojepa.studies.mixings import STUDY as MIXINGS
 from isojepa.studies.rank_correlations import rank_correlation

@@ -40,11 +40,11 @@ def test_a_row_comes_back_from_json_as_it_was(name):
     assert type(back.config["world"]["rho"]) is type(row.config["world"]["rho"])
 
 
-def test_settings_that_are_open_by_default_are_left_out():
+def test_every_setting_of_a_row_is_written_out():
     config = row_of(CONFIGS["published"]).to_dict()["config"]
     assert config["training"]["batch_start"] is None
-    assert "pairs" not in config["training"]
-    assert "width" not in config["encoder"]
+    assert config["encoder"]["dim"] == config["world"]["dim"]
+    assert None not in (*config["world"].values(), *config["encoder"].values(), *config["objective"].values())
 
 
 def test_what_is_not_a_number_is_one_again_after_json():
@@ -171,10 +171,10 @@ def test_a_planned_config_has_the_name_that_a_worker_finds(config):
     assert there == planned.config
 
 
-def test_an_exact_config_stays_itself():
+def test_a_planned_config_is_resolved():
     for config in CONFIGS.values():
         (planned,) = replace(STUDY, cells=lambda scale, c=config: [Cell(c, {})]).plan("quick")
-        assert planned.config is config
+        assert planned.config == config.resolved()
 
 
 def broken(scale):

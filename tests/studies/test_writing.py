@@ -16,8 +16,8 @@ from matplotlib.image import imread
 from isojepa.config import Config
 from isojepa.runs import record_path
 from isojepa.studies.evidence import common_settings, gather, read_evidence, rounded, write_evidence
-from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table
-from isojepa.studies.formatting import settings_of, text_of
+from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, text_of
+from isojepa.studies.formatting import settings_of
 from isojepa.studies.writing import write_report
 from isojepa.training import Record
 from tests.studies.small import PUBLISHED, STUDY, leave_records, scores_of
@@ -344,7 +344,12 @@ def test_a_value_is_shown_in_its_format(value, form, text):
 def test_settings_are_those_that_vary_and_those_that_do_not():
     configs = [one.config.to_dict() for one in CELLS]
     shared, varied = common_settings(configs)
-    assert varied == {"world.dim": [2, 4, 8], "seed": [0, 1]}
+    assert varied == {
+        "world.dim": [2, 4, 8],
+        "encoder.dim": [2, 4, 8],
+        "objective.slices": [16, 32, 64],
+        "seed": [0, 1],
+    }
     assert shared["training.steps"] == 10
     assert "training.batch_start" not in shared  # open in all
     told = settings_of([*configs, Config().to_dict()])

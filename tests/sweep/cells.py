@@ -16,7 +16,7 @@ from isojepa.encoders.coupling import CouplingSpec
 from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.findings import Findings
-from isojepa.studies.study import Cell, Study
+from isojepa.studies.study import Cell, ReportStudy
 from isojepa.sweep.plan import Task, plan_studies, tasks_of
 from isojepa.training.recipe import Recipe
 
@@ -42,10 +42,10 @@ def tiny(seed: int = 0, steps: int = 30, **recipe: Any) -> Config:
     )
 
 
-def study_of(configs: Mapping[str, Config], name: str = "tiny") -> Study:
+def study_of(configs: Mapping[str, Config], name: str = "tiny") -> ReportStudy:
     """A study whose cells are labelled by the keys."""
     cells = [Cell(config, {"run": key}) for key, config in configs.items()]
-    return Study(name, "Tiny", "claim", "source", lambda scale: cells, lambda rows: Findings(["found"]))
+    return ReportStudy(name, "Tiny", "claim", "source", lambda scale: cells, lambda rows: Findings(["found"]))
 
 
 def tasks_in(folder: Path, configs: Mapping[str, Config]) -> list[Task]:
@@ -59,10 +59,10 @@ def write_study(path: Path, configs: Mapping[str, Config]) -> Path:
         "import json\n"
         "from isojepa.config import config_from\n"
         "from isojepa.studies.findings import Findings\n"
-        "from isojepa.studies.study import Cell, Study\n"
+        "from isojepa.studies.study import Cell, ReportStudy\n"
         f"CONFIGS = json.loads({json.dumps(plain)!r})\n"
         "cells = [Cell(config_from(value), {'run': key}) for key, value in CONFIGS.items()]\n"
-        "STUDY = Study('tiny', 'Tiny', '', '', lambda scale: cells, lambda rows: Findings(['found']))\n"
+        "STUDY = ReportStudy('tiny', 'Tiny', '', '', lambda scale: cells, lambda rows: Findings(['found']))\n"
     )
     return path
 

@@ -10,7 +10,7 @@ import pytest
 import isojepa.sweep.measure as measure_module
 from isojepa.files import write_json
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.registry import make
+from isojepa.registry import changed, make
 from isojepa.sweep.estimate import count_cost, estimate, makespan
 from isojepa.sweep.local import Pool
 from isojepa.sweep.measure import Cost, cost_key, measure
@@ -80,7 +80,7 @@ def test_runs_shared_by_studies_count_once_in_the_whole(tmp_path):
 
 def test_only_what_costs_decides_the_group():
     base = tiny()
-    same = replace(base, seed=5, world=replace(base.world, rho=0.5))
+    same = replace(base, seed=5, world=changed(base.world, rho=0.5))
     same = replace(same, objective=replace(base.objective, weight=0.3))
     assert cost_key(same) == cost_key(base)
     for other in (
@@ -96,13 +96,13 @@ def test_counted_prices_grow_with_batch_and_dimension(objective):
     def price(dim, batch):
         config = tiny(batch=batch)
         world = make("world", dim=dim, mixing="additive-coupling")
-        return count_cost(replace(config, world=world, objective=LeJEPASpec(name=objective))).step
+        return count_cost(replace(config, world=world, objective=make("objective", objective))).step
 
     assert price(2, 64) < price(2, 4096) < price(128, 4096)
 
 
 def test_a_config_that_cannot_be_built_has_a_price_and_fails_later(tmp_path):
-    bad = replace(tiny(), world=make("world", dim=2, mixing="nonsense"))
+    bad = replace(tiny(), world=make("world", dim=2, mixing="lift", observed_dim=1))
     prices = estimate(tasks_in(tmp_path, {"bad": bad}), tmp_path, None)
     assert prices.counted == 1
 

@@ -26,7 +26,7 @@ from isojepa.training.records import Record
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
 
 LONG = {str(seed): tiny(seed, steps=200, checkpoint_seconds=0.05) for seed in range(2)}
-BAD = replace(tiny(7), world=make("world", dim=2, mixing="nonsense"))
+BAD = replace(tiny(7), world=make("world", dim=2, mixing="lift", observed_dim=1))
 
 
 class Watched(Lines):
@@ -93,7 +93,7 @@ def test_a_worker_makes_the_runs_and_a_failed_one_does_not_stop_the_others(tmp_p
     outcome, screen, _ = sweep(tmp_path, configs)
     assert (outcome.total, outcome.before, outcome.done, outcome.stopped) == (3, 0, 2, False)
     (error,) = outcome.failures.values()
-    assert error.startswith("mixing must be one of")
+    assert error.startswith("out_dim must be above dim")
     assert screen.order[0] == "run=long"  # the longest begins first
     log = (tmp_path / NOTES / f"{record_path(BAD).name}.log").read_text()
     assert "Traceback" in log

@@ -10,11 +10,11 @@ from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES
 from isojepa.studies.findings import Findings
-from isojepa.studies.study import Cell, Study
+from isojepa.studies.study import Cell, ReportStudy
 from isojepa.sweep.plan import find_called, find_studies, plan_studies, tasks_of
 from tests.sweep.cells import study_of, tiny, write_study
 
-GRID = Study(
+GRID = ReportStudy(
     "grid",
     "Grid",
     "claim",
@@ -81,7 +81,7 @@ def test_unknown_and_missing_studies_list_the_names():
 def test_a_study_comes_from_a_file_of_the_users(tmp_path):
     path = write_study(tmp_path / "mine.py", {"a": tiny(4)})
     (study,) = find_studies([str(path)])
-    assert [cell.config for cell in study.plan("quick")] == [tiny(4)]
+    assert [cell.config for cell in study.plan("quick")] == [tiny(4).resolved()]
 
 
 def test_the_file_is_named_when_it_holds_no_study(tmp_path):
@@ -120,7 +120,7 @@ def test_a_file_may_hold_what_a_module_may(tmp_path):
 
 def test_a_title_is_one_line():
     cells = [Cell(tiny(), {"a": "x\ny", "b": "  "})]
-    study = Study("s", "", "", "", lambda scale: cells, lambda rows: Findings([]))
+    study = ReportStudy("s", "", "", "", lambda scale: cells, lambda rows: Findings([]))
     (task,) = tasks_of(plan_studies([study], "quick"), "records")
     assert task.title == "a=x y b="
 

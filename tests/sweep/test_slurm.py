@@ -63,7 +63,7 @@ def fake(monkeypatch, tmp_path):
             if self.refusal is not None:
                 raise self.refusal
             self.number += 1
-            self.submitted.append([[config["seed"] for config in chunk.configs] for chunk in chunks])
+            self.submitted.append([[one["run"]["seed"] for one in chunk.requests] for chunk in chunks])
             ids = [f"{self.number}_{n}" for n in range(len(chunks))]
             self.queue |= dict.fromkeys(ids, "RUNNING")
             return [type("Job", (), {"job_id": each}) for each in ids]

@@ -137,10 +137,10 @@ def test_a_torn_checkpoint_starts_the_run_again(tmp_path, whole, cheap_scores, d
     path = record_path(tiny(), tmp_path)
     step = loop._Training._step
 
-    def stop_at_15(self):
+    def stop_at_15(self, interrupts):
         if self.state.step == 15:
             raise KeyboardInterrupt
-        return step(self)
+        return step(self, interrupts)
 
     monkeypatch.setattr(loop._Training, "_step", stop_at_15)
     with pytest.raises(KeyboardInterrupt):

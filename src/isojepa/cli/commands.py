@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import tyro
@@ -182,7 +183,9 @@ class List:
 def _train(config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Train with as many threads as a step is worth; both views of a pair are rows of it."""
     encoder, *_ = runs.build_all(config)
-    with threads.suited(encoder, 2 * config.training.batch):
+    recipe = config.training
+    batch = fmean(recipe.batch_at(step) for step in range(0, recipe.steps, 1 + recipe.steps // 100))
+    with threads.suited(encoder, 2 * batch):
         return runs.train(config, record=path, loggers=loggers)
 
 

@@ -7,7 +7,7 @@ So the choices are read first, and the command is then parsed with just the sett
 
 import dataclasses
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import tyro
@@ -66,17 +66,27 @@ def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -
     default = start if type(start) is cls else None
     known = settings(cls, given, default)
     for key in given:
-        if key not in known and key != "name":
+        if key not in known and key != "name" and not _denied(key, known):
             raise ValueError(stray(section, key, cls, known, given))
     names = ", ".join(components(kind))
     name = Setting("name", str, typing.cast(Any, cls).name, f"One of {names}; `isojepa list`.")
     fields: list[Any] = [
-        (one.key, Annotated[one.type, tyro.conf.arg(help=one.help)], dataclasses.field(default=one.default))
+        (
+            one.key,
+            Annotated[one.type, tyro.conf.FlagConversionOff, tyro.conf.arg(help=one.help)],
+            dataclasses.field(default=one.default),
+        )
         for one in (name, *known.values())
     ]
     flags = dataclasses.make_dataclass(section.capitalize(), fields)
     flags.__doc__ = (cls.__doc__ or "").partition("\n")[0]
     return flags
+
+
+def _denied(key: str, known: Mapping[str, Setting]) -> bool:
+    """Whether a flag is the negative of a setting that is true or false: --objective.no-resample."""
+    positive = known.get(key.removeprefix("no_"))
+    return positive is not None and positive.type is bool
 
 
 def _given(section: str, arguments: list[str]) -> Iterator[tuple[str, str]]:

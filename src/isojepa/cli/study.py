@@ -14,7 +14,7 @@ from isojepa.cli.printing import out, print_json
 
 if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
     from isojepa.studies.evidence import Evidence
-    from isojepa.studies.study import Study as AnyStudy
+    from isojepa.studies.study import AnyStudy
 
 _ALL = "all"
 

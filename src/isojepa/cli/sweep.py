@@ -73,7 +73,7 @@ class Sweep:
     def run(self) -> int:
         from isojepa.sweep.estimate import BUDGET, estimate
         from isojepa.sweep.local import Pool, cores
-        from isojepa.sweep.plan import find_studies, plan_studies, tasks_of
+        from isojepa.sweep.plan import find_called, plan_studies, tasks_of
         from isojepa.sweep.sweep import prepare_folder
         from isojepa.sweep.tally import Tally
 
@@ -87,7 +87,9 @@ class Sweep:
         extra = dict(map(_pair, self.slurm))  # what is wrong with it is told before anything is done
         if self.executor == "slurm" and not self.estimate:
             _need_slurm()
-        plans = plan_studies(find_studies(self.studies), self.scale, self.only)
+        found = find_called(self.studies)
+        files = {study.name: str(Path(called).resolve()) for called, study in found if called.endswith(".py")}
+        plans = plan_studies([study for _, study in found], self.scale, self.only, files)
         folder = prepare_folder(self.records)
         tasks = tasks_of(plans, self.records)
         most = max(1, len(tasks))

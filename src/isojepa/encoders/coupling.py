@@ -42,7 +42,8 @@ class Coupling(nn.Module):
         with torch.no_grad():
             for parameter in self.shifts.parameters():
                 parameter.mul_(0.01)
-        self.in_dim = self.out_dim = int(dim)
+        self.in_dim = self.out_dim = self.dim = int(dim)
+        self.layers, self.seed = layers, seed  # what a record makes it again from
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""

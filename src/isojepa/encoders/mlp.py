@@ -38,6 +38,7 @@ class MLP(nn.Module):
             parts += [linear(n_in, n_out, source), nn.GELU()]
         self.body = nn.Sequential(*parts[:-1])
         self.in_dim, self.out_dim = in_dim, out_dim
+        self.width, self.layers, self.seed = width, layers, seed  # what a record makes it again from
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., in_dim) as (..., out_dim)."""

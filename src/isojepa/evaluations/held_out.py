@@ -6,6 +6,7 @@
 Of several models the first has these names; those of the others begin with the model's name.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,10 +17,12 @@ from torch import Tensor
 from isojepa.encoders.model import Model
 from isojepa.encoders.modes import embed
 from isojepa.linear import held_out_r2, spread
+from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Source
 
-_HELD = 1 << 24  # numbers of observations that are drawn at once, and kept from one call to the next
+_HELD = 1 << 25  # numbers of observations, in all views, that are drawn at once
+_LEAST = 16  # states that are drawn at once, however large they are
 
 
 @dataclass
@@ -75,14 +78,17 @@ class Spread:
         if self._kept is not None and self._kept[0] == state:
             yield self._kept[1]
             return
-        shape = (self.source.facts.shapes or ((1,),))[0]
-        rows = min(self.samples, max(256, _HELD // max(1, int(np.prod(shape)))))
-        if rows == self.samples:
-            self._kept = state, self.source.sample(rows, generator)
-            yield self._kept[1]
-            return
+        shapes = self.source.facts.shapes
+        if shapes is None:  # nobody knows how large a state is: one says it
+            one = self.source.sample(1, make_generator(0, "probe"))
+            shapes = tuple(tuple(view.shape[1:]) for view in one.views)
+        rows = min(self.samples, max(_LEAST, _HELD // max(1, sum(math.prod(shape) for shape in shapes))))
         for start in range(0, self.samples, rows):
-            yield self.source.sample(min(rows, self.samples - start), generator)
+            batch = self.source.sample(min(rows, self.samples - start), generator)
+            batch = Batch(batch.views[:1], z=None if batch.z is None else batch.z[:1])
+            if rows == self.samples:
+                self._kept = state, batch
+            yield batch
 
 
 class Recovery(Spread):

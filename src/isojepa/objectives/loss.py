@@ -1,4 +1,6 @@
-"""What an objective returns: a total to minimise, with named terms. Losses of views always have
+"""What an objective returns: a total to minimise, with named terms.
+
+Losses of views (view, batch, dim) always have
 
 total = weight * regularizer + (1 - weight) * alignment
 """

@@ -5,6 +5,7 @@ which are trained or kept with the models, and may act after each step. Losses o
 `LeJEPA`, are plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,17 +42,24 @@ class OnViews(Objective):
 
     Args:
         loss: called with views (view, batch, dim) and a generator, and with `global_views=` when fewer than
-            all views make the centre.
+            all views make the centre; a loss that does not take it is for batches whose views are all alike.
     """
 
     def __init__(self, loss: Callable[..., Loss]) -> None:
         super().__init__()
         self.loss = loss
+        self._centres = _takes(loss, "global_views")
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """Embed every view and return the loss."""
         h = embed_views(next(iter(models.values())), batch.views)
         some = batch.global_views < len(batch.views)
+        if some and not self._centres:
+            raise ValueError(
+                f"{type(self.loss).__name__} takes all views alike, got a batch of which "
+                f"{batch.global_views} of {len(batch.views)} make the centre: "
+                "use a loss that takes global_views, such as LeJEPA"
+            )
         options: dict[str, Any] = {"global_views": batch.global_views} if some else {}
         with torch.autocast(h.device.type, enabled=False):  # sums over a batch need their digits
             return self.loss(h, generator, **options)
@@ -70,6 +78,16 @@ def embed_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
         h = model.embed(torch.cat([views[index] for index in members]))
         embedded |= zip(members, h.chunk(len(members)), strict=True)
     return torch.stack([embedded[index] for index in range(len(views))])
+
+
+def _takes(loss: Callable[..., Any], option: str) -> bool:
+    """Whether a loss has an option by name; whoever does not say is believed to."""
+    try:
+        called = loss.forward if isinstance(loss, nn.Module) else loss
+        taken = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):  # written in another language than Python
+        return True
+    return any(one.name == option or one.kind is one.VAR_KEYWORD for one in taken)
 
 
 def as_objective(objective: Callable[..., Any]) -> Objective:

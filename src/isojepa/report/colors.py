@@ -7,6 +7,7 @@ slightly darker up to the radius that 90 % of the points lie within, and stay th
 
 import numpy as np
 
+COLORS = ("#2f6db5", "#d1662a", "#3a8f5c", "#8a5bb0", "#b8485f", "#7a6a4f", "#4aa3b8", "#a89a2c")  # of lines
 INK, QUIET, FRAME = "#1c1e21", "#6b7178", "#e3e5e8"  # text, ticks and lines of every figure
 
 _FULL = 0.9  # share of the points that lie within the radius of full colour

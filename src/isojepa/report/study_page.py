@@ -1,13 +1,15 @@
 """The page of a study: claim, what was found, tables that sort, pictures, and how it was made.
 
-One self-contained HTML file in the look of the certificate's page. Pictures are inside as data; the page
-loads nothing, and its Content-Security-Policy forbids it to. Prose is Markdown, whose HTML is shown as text.
+One self-contained HTML file in the look of the certificate's page. Pictures are inside as data, and charts as
+numbers that the page's script draws; the page loads nothing, and its Content-Security-Policy forbids it to.
+Prose is Markdown, whose HTML is shown as text.
 """
 
 import base64
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +17,7 @@ from urllib.parse import quote
 from markdown_it import MarkdownIt
 
 from isojepa.files import write_text
+from isojepa.report.charts import Panel, chart_data, grid
 from isojepa.report.numbers import signed
 from isojepa.report.sections.training import config_rows
 from isojepa.report.template import asset, fill
@@ -78,6 +81,24 @@ class ShownPicture:
     width: int = 0
 
 
+@dataclass(frozen=True)
+class ShownPlot:
+    """Charts that the page's script draws.
+
+    Attributes:
+        name: its id in the page.
+        caption: what they show; Markdown.
+        panels: side by side.
+    """
+
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+
+
+ShownBlock = str | ShownTable | ShownPlot
+
+
 def write_study_page(
     path: Path,
     *,
@@ -107,20 +128,83 @@ def write_study_page(
         made: how it was made: what -> how; the values are Markdown.
         settings: of the runs: name -> value.
     """
-    parts = [*map(_picture, pictures[:1]), *map(_table, tables), *map(_picture, pictures[1:])]
+    found = f'<section id="found" class="prose"><h2>What was found</h2>{_prose(summary)}</section>'
+    parts = [found, *map(_picture, pictures[:1]), *map(_table, tables), *map(_picture, pictures[1:])]
     if notes:
         parts.append(f'<section id="notes" class="prose"><h2>Notes</h2>{_prose(notes)}</section>')
+    _write(path, name, title, claim, facts, warning, parts, made, settings)
+
+
+def write_story_page(
+    path: Path,
+    *,
+    name: str,
+    title: str,
+    claim: str,
+    facts: Sequence[str],
+    warning: str,
+    body: Sequence[ShownBlock],
+    made: Mapping[str, str],
+    settings: Mapping[str, str],
+) -> None:
+    """Write the page of a study that has a story.
+
+    Args:
+        path, name, title, claim, facts, warning, made, settings: as of `write_study_page`.
+        body: paragraphs in Markdown, tables and charts in reading order.
+    """
+    parts: list[str] = []
+    charts: list[Panel] = []
+    prose: list[str] = []
+    for block in [*body, None]:
+        if isinstance(block, str):
+            prose.append(block)
+            continue
+        if prose:  # paragraphs that follow each other are one section
+            place = ' id="found"' if not parts else ""
+            parts.append(f'<section{place} class="prose">{_prose(prose)}</section>')
+            prose = []
+        if isinstance(block, ShownTable):
+            parts.append(_table(block))
+        elif block is not None:
+            panels = [replace(panel, name=f"{block.name}-{k}") for k, panel in enumerate(block.panels, 1)]
+            charts += panels
+            caption = _PROSE.render(block.caption)
+            plot = f"{grid(panels)}<figcaption>{caption}</figcaption>"
+            parts.append(f'<section id="chart-{escape(block.name)}"><figure>{plot}</figure></section>')
+    _write(path, name, title, claim, facts, warning, parts, made, settings, charts)
+
+
+def _write(
+    path: Path,
+    name: str,
+    title: str,
+    claim: str,
+    facts: Sequence[str],
+    warning: str,
+    parts: Sequence[str],
+    made: Mapping[str, str],
+    settings: Mapping[str, str],
+    charts: Sequence[Panel] = (),
+) -> None:
+    styles, script = ["page.css", "lines.css", "study.css"], asset("sort.js")
+    if charts:
+        styles.insert(1, "plots.css")
+        drawing = asset("start.js", "scales.js", "charts.js", "end.js")
+        script += f"{{\n{drawing}}}\n"  # a block: names that both scripts have stay apart
+    data = json.dumps({"charts": chart_data(charts)}, allow_nan=False, separators=(",", ":"))
+    data = data.replace("<", r"\u003c")  # JSON that cannot end its element
     page = fill(
         asset("study.html"),
         {
-            "css": asset("page.css", "lines.css", "study.css"),
-            "js": asset("sort.js"),
+            "css": asset(*styles),
+            "js": script,
+            "data": f'<script type="application/json" id="data">{data}</script>\n' if charts else "",
             "name": escape(name),
             "title": escape(title),
             "claim": _PROSE.render(claim),
             "facts": escape(" · ".join(facts)),
             "warning": f'<p class="warning">{escape(warning)}.</p>' if warning else "",
-            "summary": _prose(summary),
             "sections": "\n\n".join(parts),
             "made": "\n".join(
                 f"<tr><th scope=row>{escape(what)}</th><td>{_PROSE.renderInline(how)}</td></tr>"
@@ -163,9 +247,10 @@ def _table(table: ShownTable) -> str:
     )
     notes = [table.note] * bool(table.note) + [LEGEND] * table.marked
     note = f'<div class="note">{_prose(notes)}</div>' if notes else ""
+    title = f"<h2>{escape(table.title)}</h2>" if table.title else ""
     return (
-        f'<section id="table-{escape(table.name)}"><h2>{escape(table.title)}</h2>'
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<section id="table-{escape(table.name)}">{title}'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or table.name)}">'
         f'<table class="numbers"><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>'
         f"{note}</section>"
     )

@@ -21,7 +21,7 @@ from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
 from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
-from isojepa.studies.study import Cell, Label, Row, Study
+from isojepa.studies.study import Cell, Label, ReportStudy, Row
 from isojepa.training.recipe import Recipe
 
 # The last layer of the encoder sets the scale of every dimension, and so the width of the kernel: InfoNCE of
@@ -48,7 +48,7 @@ def cells(scale: str) -> list[Cell]:
     if scale == "quick":
         quick = [_cell(2, 0.7, ratio, "whitening", 0) for ratio in (1.5, 3.0)]
         quick += [_cell(2, 0.7, 3.0, name, 0) for name in ("SIGReg", "InfoNCE")]
-        return [Cell(shortened(cell.config, 120), cell.labels) for cell in quick]
+        return [Cell(shortened(cell.trained, 120), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = []
     for dim, worlds in ((2, PLANE), (4, FOUR)):
@@ -89,7 +89,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="anisotropy",
     title="Latents of unequal rates",
     claim=(

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from isojepa.studies.bound_worlds import speaks_of
 from isojepa.studies.catalogue import cells_of
 from isojepa.studies.findings import Findings
-from isojepa.studies.study import Cell, Row, Study
+from isojepa.studies.study import Cell, ReportStudy, Row
 
 SOURCES = ("mixings", "grid", "latent_law", "scaling", "anisotropy", "dimension", "sample_size")
 
@@ -35,7 +35,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="bound",
     title="Theorem 3 on every run",
     claim=(

@@ -1,11 +1,11 @@
-"""The studies that are lists of runs, by name."""
+"""The studies by name: those of `isojepa.papers`, and in this folder those that have the form before."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from isojepa.config import Config
 from isojepa.names import choose
-from isojepa.studies.study import Cell, Study, unique
+from isojepa.studies.study import AnyStudy, Cell, unique
 
 STUDIES = {
     "mixings": "four mixings of the plane under four objectives",
@@ -17,17 +17,20 @@ STUDIES = {
     "anisotropy": "latents of unequal rates, and whether AnInfoNCE repairs them",
     "dimension": "embeddings with fewer and with more dimensions than latents",
     "sample_size": "a finite training set",
+    "slices": "directions of SIGReg: how many, fixed or resampled, drawn how; trains nothing",
 }
+_PAPERS = {"grid": "world_model", "scaling": "world_model", "slices": "lejepa"}  # folders in isojepa.papers
 
 
-def find_study(name: str) -> Study:
+def find_study(name: str) -> AnyStudy:
     """The study of a name.
 
     Raises:
         ValueError: there is no such study; the message lists those there are.
     """
     choose("study", name, STUDIES)
-    study: Study = import_module(f"isojepa.studies.{name}").STUDY
+    folder = f"papers.{_PAPERS[name]}" if name in _PAPERS else "studies"
+    study: AnyStudy = import_module(f"isojepa.{folder}.{name}").STUDY
     return study
 
 
@@ -44,7 +47,7 @@ def cells_of(
     """
     found: list[Cell] = []
     for name in names:
-        own = [cell for cell in find_study(name).plan(scale) if keep(cell.config)]
+        own = [cell for cell in find_study(name).plan(scale) if keep(cell.trained)]
         own = own[:quick] if scale == "quick" else own
         found += [Cell(cell.config, {**cell.labels, "study": name}) for cell in own]
     return unique(found)

@@ -21,7 +21,7 @@ from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
 from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
-from isojepa.studies.study import Cell, Label, Row, Study
+from isojepa.studies.study import Cell, Label, ReportStudy, Row
 from isojepa.training.recipe import Recipe
 
 OBJECTIVES = {
@@ -58,7 +58,7 @@ def cells(scale: str) -> list[Cell]:
     """Embedding dimensions below, at and above the number of latents; more seeds at paper."""
     if scale == "quick":
         quick = [_cell(2, EQUAL, m, "whitening", 0) for m in (1, 2, 4)] + [_cell(2, EQUAL, 4, "SIGReg", 0)]
-        return [Cell(shortened(cell.config, 250), cell.labels) for cell in quick]
+        return [Cell(shortened(cell.trained, 250), cell.labels) for cell in quick]
     seeds = range(5 if scale == "paper" else 2)
     found = [
         _cell(latents, EQUAL, m, name, seed)
@@ -96,7 +96,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="dimension",
     title="Fewer and more dimensions than latents",
     claim=(

@@ -14,8 +14,9 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
-from isojepa.runs import record_path
-from isojepa.studies.study import RECORDS, Row, Study, collect, unique
+from isojepa.studies.cells import RECORDS, Row, is_computed, record_of
+from isojepa.studies.study import AnyStudy, collect, unique
+from isojepa.training.formats import format_of
 from isojepa.training.records import Record
 
 _DIGITS = 9
@@ -68,13 +69,18 @@ class Evidence:
         return sum({row.record: row.seconds for row in self.rows}.values())
 
     @property
+    def computed(self) -> bool:
+        """Whether the rows are those of computations: nothing was trained."""
+        return any(is_computed(row.config) for row in self.rows)
+
+    @property
     def endings(self) -> dict[str, int]:
         """How many runs ended how: status -> count, the most frequent first."""
         found = list({row.record: row.status for row in self.rows}.values())
         return {status: found.count(status) for status in sorted(set(found), key=found.count, reverse=True)}
 
 
-def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
+def gather(study: AnyStudy, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
     """Read the rows of a study from records.
 
     Args:
@@ -106,12 +112,12 @@ def gather(study: Study, scale: str, folder: str | Path = RECORDS, called: str =
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
     """Write the rows, one per line, with what they were made from."""
-    defaults = plain(Config().to_dict())
+    defaults = {} if evidence.computed else plain(Config().to_dict())
     header = {name: getattr(evidence, name) for name in _HEADER if name != "defaults"}
     lines = [f'"{name}": {_json(value)},' for name, value in (header | {"defaults": defaults}).items()]
     rows = []
     for row in evidence.rows:
-        rows.append(_json({**row.values(), "config": _difference(plain(row.config), defaults)}))
+        rows.append(_json({**row.to_dict(), "config": _difference(plain(row.config), defaults)}))
     write_text(path, "\n".join(["{", *lines, '"rows": [', ",\n".join(rows), "]", "}"]) + "\n")
 
 
@@ -135,7 +141,7 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
     return Evidence(rows=rows, called=called, **header)
 
 
-def read_kept(study: Study, folder: Path, scale: str, called: str = "") -> Evidence:
+def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Evidence:
     """Read what reports left in a folder: the rows of a study, or those of its sources that are its own.
 
     Args:
@@ -164,7 +170,7 @@ def read_kept(study: Study, folder: Path, scale: str, called: str = "") -> Evide
         raise ValueError(f"{folder} holds rows of different scales: {told}")
     cells = unique(study.plan(kept[0].scale))
     known = {row.record: row for evidence in kept for row in evidence.rows}
-    named = [(known.get(record_path(cell.config).name), cell) for cell in cells]
+    named = [(known.get(record_of(cell.config).name), cell) for cell in cells]
     rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
     versions = [version for evidence in kept for version in evidence.versions]
     each = [version for index, version in enumerate(versions) if version not in versions[:index]]
@@ -210,22 +216,28 @@ def _json(value: Any) -> str:
     return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
 
 
-def _difference(value: Any, base: Any) -> Any:
-    """What of nested settings is not as in the base."""
-    if not isinstance(value, dict) or not isinstance(base, dict):
-        return value
-    return {
-        key: _difference(entry, base.get(key))
-        for key, entry in value.items()
-        if key not in base or entry != base[key]
-    }
+def _difference(config: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a config is not as in the base; a section of other components, which has other keys, whole."""
+    changes: dict[str, Any] = {}
+    for name, value in config.items():
+        other = base.get(name, {})
+        alike = isinstance(value, dict) and value.keys() == other.keys()
+        if alike and value.get("name") == other.get("name"):
+            value = {key: entry for key, entry in value.items() if entry != other[key]}
+        if value not in (other, {}) or name not in base:
+            changes[name] = value
+    return changes
 
 
-def _merged(base: Any, changes: Any) -> Any:
-    """Nested settings with changes made to them: the inverse of `_difference`."""
-    if not isinstance(base, dict) or not isinstance(changes, dict):
-        return changes
-    return base | {key: _merged(base.get(key), entry) for key, entry in changes.items()}
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with changes made to it, the inverse of `_difference`; in format 1 no section was whole."""
+    config = dict(base)
+    for name, value in changes.items():
+        part = isinstance(value, dict) and isinstance(base.get(name), dict)
+        if part and ("name" not in value or format_of(base) == 1):
+            value = {**base[name], **value}
+        config[name] = value
+    return config
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

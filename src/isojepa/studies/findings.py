@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # matplotlib: only for those who draw
     from matplotlib.figure import Figure
 
+from isojepa.report.charts import Panel
+
 Value = str | int | float | bool | None
 
 
@@ -62,6 +64,27 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """A figure as data: small multiples that are drawn to files and by the page's script.
+
+    Attributes:
+        name, caption: as of a `Picture`.
+        panels: charts and heat maps.
+        columns, size, legend: see `isojepa.report.drawing.draw_panels`.
+    """
+
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+    columns: int = 3
+    size: tuple[float, float] = (4.4, 4.0)
+    legend: str = "shared"
+
+
+Block = str | Table | Plot
+
+
+@dataclass(frozen=True)
 class Findings:
     """What a study found.
 
@@ -70,12 +93,20 @@ class Findings:
         tables: in their order.
         pictures: in their order; the first is the study's own figure.
         notes: paragraphs on what differs from the published, why, and what was run.
+        body: the whole page in reading order, paragraphs, tables and plots, of a study that has a story; its
+            tables are `tables` too.
     """
 
     summary: Sequence[str]
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    body: Sequence[Block] = ()
+
+    @property
+    def plots(self) -> list[Plot]:
+        """The plots of the body; the first is the study's own figure."""
+        return [block for block in self.body if isinstance(block, Plot)]
 
 
 COMPARISON = (
@@ -144,3 +175,27 @@ def compare(
         if abs(mean - published) > 2 * published_std + rounding:
             row["mark"] = "above" if mean > published else "below"
     return row
+
+
+def text_of(value: Value, form: str = "") -> str:
+    """A value as a table shows it: formatted if it is a number, yes or no, a dash for what is missing.
+
+    Example:
+        >>> text_of(0.99949, ".4f"), text_of(None, ".4f"), text_of(True), text_of(3.0, "d")
+        ('0.9995', '–', 'yes', '3')
+    """
+    if value is None:
+        return "–" if form else ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        return {"inf": "∞", "-inf": "-∞"}.get(str(value), "nan")
+    if form.endswith("d") and isinstance(value, float):
+        if value != int(value):
+            return f"{value:g}"  # what was asked to be whole and is not shows it
+        value = int(value)
+    if form:
+        return format(value, form)
+    return f"{value:g}" if isinstance(value, float) else str(value)

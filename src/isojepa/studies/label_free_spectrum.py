@@ -45,7 +45,7 @@ from isojepa.worlds import (
     Spiral,
     World,
 )
-from isojepa.worlds.mixings import orthogonal
+from isojepa.worlds.lift import orthogonal
 
 Row = dict[str, Any]
 

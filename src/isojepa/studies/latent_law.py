@@ -30,7 +30,7 @@ from isojepa.studies.settings import (
     published_plane,
     shortened,
 )
-from isojepa.studies.study import Cell, Row, Study
+from isojepa.studies.study import Cell, ReportStudy, Row
 from isojepa.training.recipe import Recipe
 
 ALPHAS = tuple(2.0**k for k in range(-3, 6))
@@ -50,7 +50,7 @@ def cells(scale: str) -> list[Cell]:
     if scale == "quick":
         places = (("copula", 0.5), ("copula", 2.0), ("langevin", 8.0), ("noisy-copies", 2.0))
         quick = [_ours(world, alpha, "sinusoid", "SIGReg", 0) for world, alpha in places]
-        return [Cell(shortened(cell.config, 60), cell.labels) for cell in quick]
+        return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
     ours = [
         _ours(world, alpha, mixing, name, seed)
@@ -113,7 +113,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="latent_law",
     title="The law of the latents",
     claim=(

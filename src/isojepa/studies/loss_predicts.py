@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from isojepa.studies.catalogue import cells_of
 from isojepa.studies.findings import Findings
-from isojepa.studies.study import Cell, Row, Study
+from isojepa.studies.study import Cell, ReportStudy, Row
 
 SOURCES = ("mixings", "grid", "scaling")
 
@@ -32,7 +32,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="loss_predicts",
     title="Which loss predicts recovery",
     claim=(

@@ -1,36 +1,54 @@
 """The report of a study in Markdown."""
 
 import re
+from itertools import chain
 
 from isojepa.report.study_page import LEGEND, MARKS
 from isojepa.studies.evidence import Evidence
-from isojepa.studies.findings import Findings, Table
-from isojepa.studies.formatting import how_made, text_of
+from isojepa.studies.findings import Findings, Table, text_of
+from isojepa.studies.formatting import how_made
 from isojepa.studies.results import markdown_table
-from isojepa.studies.study import Study
+from isojepa.studies.study import AnyStudy
 
 
-def markdown_page(study: Study, evidence: Evidence, findings: Findings) -> str:
-    """The whole page: claim, summary, first picture, tables, other pictures, notes, how it was made."""
-    pictures = [
-        f"![{_line(picture.caption)}]({picture_stem(study.name, picture.name, index)}.png)"
-        f"\n\n{_line(picture.caption)}"
-        for index, picture in enumerate(findings.pictures)
-    ]
-    tables = [part for table in findings.tables for part in _parts(study.name, table)]
+def markdown_page(study: AnyStudy, evidence: Evidence, findings: Findings) -> str:
+    """The whole page: claim, what was found in its order, how it was made."""
     parts = [
         f"# {study.title}",
         study.claim,
         f"> {evidence.gap}." if evidence.gap else "",
-        *findings.summary,
-        *pictures[:1],
-        *tables,
-        *pictures[1:],
-        *(["## Notes", *findings.notes] if findings.notes else []),
+        *(_story(study.name, findings) if findings.body else _summary_first(study.name, findings)),
         "## How it was made",
         "\n".join(f"- {what}: {how}" for what, how in how_made(study, evidence).items()),
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _story(study: str, findings: Findings) -> list[str]:
+    """The body as it stands."""
+    parts: list[str] = []
+    pictures = 0
+    for block in findings.body:
+        if isinstance(block, str):
+            parts.append(block)
+        elif isinstance(block, Table):
+            parts += _parts(study, block)
+        else:
+            parts += _picture(study, block.name, block.caption, pictures)
+            pictures += 1
+    return parts
+
+
+def _summary_first(study: str, findings: Findings) -> list[str]:
+    """Summary, first picture, tables, other pictures, notes."""
+    pictures = [
+        _picture(study, picture.name, picture.caption, index)
+        for index, picture in enumerate(findings.pictures)
+    ]
+    tables = [part for table in findings.tables for part in _parts(study, table)]
+    first, others = chain(*pictures[:1]), chain(*pictures[1:])
+    notes = ["## Notes", *findings.notes] if findings.notes else []
+    return [*findings.summary, *first, *tables, *others, *notes]
 
 
 def picture_stem(study: str, picture: str, index: int) -> str:
@@ -43,13 +61,17 @@ def is_marked(table: Table) -> bool:
     return any(row.get("mark") in MARKS for row in table.rows)
 
 
+def _picture(study: str, name: str, caption: str, index: int) -> list[str]:
+    return [f"![{_line(caption)}]({picture_stem(study, name, index)}.png)", _line(caption)]
+
+
 def _parts(study: str, table: Table) -> list[str]:
     rows = [
         [_cell(text_of(row.get(column.key), column.form)) for column in table.columns] for row in table.rows
     ]
     file = f"{study}-{table.name}.csv"
     return [
-        f"## {table.title}",
+        f"## {table.title}" if table.title else "",
         markdown_table([_cell(column.title) for column in table.columns], rows),
         table.note,
         LEGEND if is_marked(table) else "",

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 
-from isojepa.studies.study import Label, Row
+from isojepa.studies.cells import Label, Row
+from isojepa.training.recipe import Recipe
 
 
 def measured(row: Row, name: str) -> float | None:
@@ -40,6 +41,27 @@ def grouped(rows: Sequence[Row], *labels: str) -> dict[tuple[Label, ...], list[R
         if all(label in row.labels for label in labels):
             groups.setdefault(tuple(row.labels[label] for label in labels), []).append(row)
     return groups
+
+
+def select(rows: Iterable[Row], **labels: Label) -> list[Row]:
+    """Rows that have these labels."""
+    return [row for row in rows if all(row.labels.get(name) == value for name, value in labels.items())]
+
+
+def lowest_loss(rows: Sequence[Row], *labels: str) -> list[Row]:
+    """Of the rows that agree in some labels, the one of lowest training loss; diverged ones come last."""
+
+    def order(row: Row) -> tuple[bool, float]:
+        known = row.loss is not None and math.isfinite(row.loss)
+        return row.status == "diverged", row.loss if known and row.loss is not None else math.inf
+
+    return [min(own, key=order) for own in grouped(rows, *labels).values()]
+
+
+def pairs_of(row: Row) -> int:
+    """Pairs that a run was trained on."""
+    recipe = Recipe(**row.config["training"])
+    return sum(recipe.batch_at(step) for step in range(row.steps))
 
 
 def cpu_seconds(rows: Sequence[Row]) -> float | None:

@@ -24,7 +24,7 @@ from isojepa.studies.settings import (
     published_plane,
     shortened,
 )
-from isojepa.studies.study import Cell, Row, Study
+from isojepa.studies.study import Cell, ReportStudy, Row
 from isojepa.training.recipe import Recipe
 
 RELEASED = "VICReg, released ratios"
@@ -39,7 +39,7 @@ def cells(scale: str) -> list[Cell]:
     """Ours on every mixing and objective; the published settings for SIGReg at standard, for all at paper."""
     if scale == "quick":
         quick = [_ours(mixing, "SIGReg", 0) for mixing in MIXINGS[:2]] + [_ours(MIXINGS[1], "whitening", 0)]
-        return [Cell(shortened(cell.config, 100), cell.labels) for cell in quick]
+        return [Cell(shortened(cell.trained, 100), cell.labels) for cell in quick]
     whole = scale == "paper"
     ours = [
         _ours(mixing, name, seed)
@@ -77,7 +77,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="mixings",
     title="Four mixings of the plane",
     claim=(

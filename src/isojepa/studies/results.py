@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from isojepa.files import write_json, write_text, write_whole
-from isojepa.report.colors import FRAME, INK, QUIET
+from isojepa.report.colors import COLORS
+from isojepa.report.drawing import plain_axes
 from isojepa.training.records import versions
 
-COLORS = ("#2f6db5", "#d1662a", "#3a8f5c", "#8a5bb0", "#b8485f", "#7a6a4f", "#4aa3b8", "#a89a2c")
+__all__ = ["COLORS", "markdown_table", "plain_axes", "write_figure", "write_results"]
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -58,18 +58,6 @@ def write_results(
     }
     write_json(out / f"{name}.json", content)
     write_text(out / f"{name}.md", text)
-
-
-def plain_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> Axes:
-    """Give axes the quiet look that all figures share."""
-    axes.set_title(title, fontsize=10, color=INK)
-    axes.set_xlabel(x, fontsize=9, color=QUIET)
-    axes.set_ylabel(y, fontsize=9, color=QUIET)
-    axes.tick_params(labelsize=8, colors=QUIET, length=3)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(FRAME)
-    return axes
 
 
 def write_figure(path: Path, figure: Figure) -> None:

@@ -20,7 +20,7 @@ from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
 from isojepa.registry import make
 from isojepa.studies.findings import Findings
 from isojepa.studies.settings import shortened
-from isojepa.studies.study import Cell, Label, Row, Study
+from isojepa.studies.study import Cell, Label, ReportStudy, Row
 from isojepa.training.recipe import Recipe
 
 OBJECTIVES = {
@@ -44,7 +44,7 @@ def cells(scale: str) -> list[Cell]:
     if scale == "quick":
         quick = [_cell(COUPLING, name, 64, 0) for name in OBJECTIVES]
         quick += [_cell(COUPLING, "SIGReg", pairs, 0) for pairs in (1024, ENDLESS)]
-        return [Cell(shortened(cell.config, 400), cell.labels) for cell in quick]
+        return [Cell(shortened(cell.trained, 400), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = []
     for world in WORLDS:
@@ -71,7 +71,7 @@ def report(rows: Sequence[Row]) -> Findings:
     return findings(rows)
 
 
-STUDY = Study(
+STUDY = ReportStudy(
     name="sample_size",
     title="Recovery from a finite training set",
     claim=(

@@ -10,20 +10,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from PIL import Image
 
 from isojepa.files import write_text, write_whole
-from isojepa.report.study_page import Shown, ShownPicture, ShownTable, write_study_page
+from isojepa.report.drawing import draw_panels
+from isojepa.report.study_page import (
+    Shown,
+    ShownBlock,
+    ShownPicture,
+    ShownPlot,
+    ShownTable,
+    write_story_page,
+    write_study_page,
+)
 from isojepa.report.template import duration
 from isojepa.studies.evidence import Evidence, rounded, write_evidence
-from isojepa.studies.findings import Column, Findings, Picture, Table, Value
-from isojepa.studies.formatting import how_made, settings_of, text_of
+from isojepa.studies.findings import Block, Column, Findings, Picture, Plot, Table, Value, text_of
+from isojepa.studies.formatting import how_made, settings_of
 from isojepa.studies.markdown import is_marked, markdown_page, picture_stem
 from isojepa.studies.results import write_figure
-from isojepa.studies.study import Study, blame
+from isojepa.studies.study import AnyStudy, blame
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _LARGEST_PNG = 200_000  # bytes of a file with all colours
@@ -46,7 +56,7 @@ class Written:
     files: Sequence[Path]
 
 
-def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
+def write_report(study: AnyStudy, evidence: Evidence, out: Path) -> Written:
     """Ask a study what its rows say, and write it.
 
     Args:
@@ -75,7 +85,7 @@ def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
         files.append(out / f"{study.name}-{table.name}.csv")
         write_text(files[-1], _csv(table))
     pictures = []
-    for index, picture in enumerate(findings.pictures):
+    for index, picture in enumerate([*findings.pictures, *map(_drawn, findings.plots)]):
         drawn, written = _draw(out, picture_stem(study.name, picture.name, index), picture)
         pictures.append(drawn)
         files += written
@@ -86,7 +96,7 @@ def write_report(study: Study, evidence: Evidence, out: Path) -> Written:
     return Written(findings, files)
 
 
-def _ask(study: Study, evidence: Evidence) -> Findings:
+def _ask(study: AnyStudy, evidence: Evidence) -> Findings:
     try:
         findings = study.report(evidence.rows)
     except Exception as error:  # whatever a study of the user's own raises
@@ -97,13 +107,22 @@ def _ask(study: Study, evidence: Evidence) -> Findings:
 
 
 def _check_names(findings: Findings) -> None:
-    for kind, items in (("table", findings.tables), ("picture", findings.pictures)):
+    named: tuple[tuple[str, Sequence[Table | Picture | Plot]], ...] = (
+        ("table", findings.tables),
+        ("picture", [*findings.pictures, *findings.plots]),
+    )
+    for kind, items in named:
         names = [item.name for item in items]
         for name in names:
             if not _NAME.fullmatch(name):
                 raise ValueError(f"the name of a {kind} must be letters, digits, - and _, got {name!r}")
             if names.count(name) > 1:
                 raise ValueError(f"the names of a study's {kind}s must differ, got {name!r} twice")
+
+
+def _drawn(plot: Plot) -> Picture:
+    figure = draw_panels(plot.panels, plot.columns, plot.size, plot.legend)
+    return Picture(plot.name, plot.caption, figure)
 
 
 def _csv(table: Table) -> str:
@@ -152,24 +171,34 @@ def _small_png(figure: Figure, sharper: float) -> tuple[bytes, int]:
 
 
 def _write_page(
-    path: Path, study: Study, evidence: Evidence, findings: Findings, pictures: Sequence[ShownPicture]
+    path: Path, study: AnyStudy, evidence: Evidence, findings: Findings, pictures: Sequence[ShownPicture]
 ) -> None:
     runs = evidence.runs - evidence.missing
-    trained = f"{duration(evidence.seconds)} of training"
+    spent = f"{duration(evidence.seconds)} of {'computing' if evidence.computed else 'training'}"
+    page: dict[str, Any] = {
+        "name": f"Study {study.name}, scale {evidence.scale}",
+        "title": study.title,
+        "claim": study.claim,
+        "facts": [fact for fact in (f"{runs} runs", spent, study.source) if fact],
+        "warning": evidence.gap,
+        "made": how_made(study, evidence),
+        "settings": settings_of([row.config for row in evidence.rows]),
+    }
+    if findings.body:
+        write_story_page(path, **page, body=list(map(_shown_block, findings.body)))
+        return
+    tables = [_shown(table) for table in findings.tables]
     write_study_page(
-        path,
-        name=f"Study {study.name}, scale {evidence.scale}",
-        title=study.title,
-        claim=study.claim,
-        facts=[fact for fact in (f"{runs} runs", trained, study.source) if fact],
-        warning=evidence.gap,
-        summary=findings.summary,
-        tables=[_shown(table) for table in findings.tables],
-        pictures=pictures,
-        notes=findings.notes,
-        made=how_made(study, evidence),
-        settings=settings_of([row.config for row in evidence.rows]),
+        path, **page, summary=findings.summary, tables=tables, pictures=pictures, notes=findings.notes
     )
+
+
+def _shown_block(block: Block) -> ShownBlock:
+    if isinstance(block, str):
+        return block
+    if isinstance(block, Table):
+        return _shown(block)
+    return ShownPlot(block.name, block.caption, block.panels)
 
 
 def _shown(table: Table) -> ShownTable:

@@ -17,6 +17,7 @@ from pathlib import Path
 from isojepa.config import Config
 from isojepa.files import read_json
 from isojepa.runs import build_all
+from isojepa.sweep.computations import price_computations
 from isojepa.sweep.local import Pool
 from isojepa.sweep.measure import Cost, cost_key, scoring_seconds
 from isojepa.sweep.plan import Plan, Task
@@ -84,8 +85,9 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
         budget: seconds for trying.
     """
     states = {task.name: state_of(task.path) for task in tasks}
+    computed = [task for task in tasks if task.computed]
     groups: dict[str, list[Task]] = {}
-    for task in tasks:
+    for task in [task for task in tasks if not task.computed]:
         groups.setdefault(json.dumps(cost_key(task.config), sort_keys=True), []).append(task)
     counted = {key: count_cost(group[0].config) for key, group in groups.items()}
     costs: dict[str, Cost] = {}
@@ -106,8 +108,7 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
     open_groups.sort(key=lambda key: -sum(counted[key].of(task.config) for task in groups[key]))
     if pool is not None:
         costs |= _tried({key: groups[key][0].config for key in open_groups}, pool, budget)
-    seconds: dict[str, float] = {}
-    unpriced = 0
+    seconds, unpriced = price_computations(computed, states)
     for key, group in groups.items():
         cost = costs.get(key) or _scaled(key, counted, costs)
         for task in group:
@@ -204,4 +205,4 @@ def _left(task: Task, state: str, cost: Cost) -> float:
     whole = cost.of(task.config)
     steps = task.config.training.steps
     done = min(pace(task.path).step, steps) if state == "started" else 0
-    return cost.scoring + (whole - cost.scoring) * (1 - done / steps)
+    return float(cost.scoring + (whole - cost.scoring) * (1 - done / steps))

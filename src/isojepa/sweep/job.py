@@ -20,12 +20,12 @@ class Chunk:
     """Runs that share a job.
 
     Args:
-        configs: plain values of their configs.
+        requests: what is to be known of each, see `isojepa.sweep.plan.Task.request`.
         folder: of the records, absolute.
     """
 
-    def __init__(self, configs: Sequence[Mapping[str, Any]], folder: str) -> None:
-        self.configs, self.folder = list(configs), folder
+    def __init__(self, requests: Sequence[Mapping[str, Any]], folder: str) -> None:
+        self.requests, self.folder = list(requests), folder
 
     def __call__(self) -> None:
         """Make the runs; what is done, or held by another process, is passed over."""
@@ -45,17 +45,17 @@ class Chunk:
         """The same runs again: their records know how far they are."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(Chunk(self.configs, self.folder))
+        return DelayedSubmission(Chunk(self.requests, self.folder))
 
     def _make(self) -> None:
         import torch
 
-        from isojepa.config import config_from
+        from isojepa.studies.cells import asked_from
         from isojepa.sweep.work import attempt
 
         torch.set_num_threads(1)
-        for config in self.configs:
-            attempt(config_from(config), self.folder)
+        for request in self.requests:
+            attempt(asked_from(request["run"]), self.folder, request["study"])
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -245,7 +245,7 @@ class Local:
             elif is_held(task.path):
                 self.elsewhere.append(task)
             else:
-                self._pool.submit(task, {"run": task.config.to_dict()})
+                self._pool.submit(task, task.request)
         return ended
 
     def _look_elsewhere(self) -> list[tuple[Task, Ending]]:

@@ -1,15 +1,15 @@
 """From studies to runs: which cells are asked for, and the one record that each of them has."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from isojepa.config import Config
 from isojepa.importing import import_file
 from isojepa.names import choose, unknown
-from isojepa.runs import record_path
 from isojepa.studies.catalogue import STUDIES, find_study
-from isojepa.studies.study import SCALES, Cell, Label, Study, unique
+from isojepa.studies.cells import Cell, Computation, Label, record_of
+from isojepa.studies.study import SCALES, AnyStudy, ReportStudy, Study, unique
 
 
 @dataclass(frozen=True)
@@ -17,21 +17,38 @@ class Task:
     """One run of a sweep.
 
     Attributes:
-        config: what is trained.
+        config: what is trained or computed, a `Config` or a `Computation`.
         labels: of the first cell that asks for it.
         study: the first study that asks for it.
         path: folder of its record.
+        called: by what another process finds the study: its name, or its file.
     """
 
-    config: Config
+    config: Any
     labels: Mapping[str, Label]
     study: str
     path: Path
+    called: str = ""
 
     @property
     def name(self) -> str:
         """Name of the record's folder."""
         return self.path.name
+
+    @property
+    def computed(self) -> bool:
+        """Whether it is a computation: nothing is trained."""
+        return isinstance(self.config, Computation)
+
+    @property
+    def steps(self) -> int:
+        """Steps of training; a computation is one."""
+        return 1 if self.computed else int(self.config.training.steps)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What another process needs to know of it, as plain values."""
+        return {"run": self.config.to_dict(), "study": self.called or self.study}
 
     @property
     def title(self) -> str:
@@ -42,17 +59,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of one study that a sweep was asked for."""
+    """The cells of one study that a sweep was asked for; `called` is as of a `Task`."""
 
     study: str
     cells: Sequence[Cell]
+    called: str = ""
 
     def names(self) -> set[str]:
         """Names of the records."""
-        return {record_path(cell.config).name for cell in self.cells}
+        return {record_of(cell.config).name for cell in self.cells}
 
 
-def find_studies(names: Sequence[str]) -> list[Study]:
+def find_studies(names: Sequence[str]) -> list[AnyStudy]:
     """The studies of names, of Python files that define STUDY, or of `all`, each once.
 
     Raises:
@@ -61,11 +79,11 @@ def find_studies(names: Sequence[str]) -> list[Study]:
     return [study for _, study in find_called(names)]
 
 
-def find_called(names: Sequence[str]) -> list[tuple[str, Study]]:
+def find_called(names: Sequence[str]) -> list[tuple[str, AnyStudy]]:
     """`find_studies`, with what the command line calls each: its name, or its file."""
     if not names:
         raise ValueError(f"name at least one study: {', '.join(STUDIES)}, all, or a file.py with a STUDY")
-    found: dict[str, tuple[str, Study]] = {}
+    found: dict[str, tuple[str, AnyStudy]] = {}
     files: set[Path] = set()
     for name in names:
         if name == "all":
@@ -85,25 +103,32 @@ def find_called(names: Sequence[str]) -> list[tuple[str, Study]]:
     return list(found.values())
 
 
-def plan_studies(studies: Sequence[Study], scale: str, only: Sequence[str] = ()) -> list[Plan]:
+def plan_studies(
+    studies: Sequence[AnyStudy],
+    scale: str,
+    only: Sequence[str] = (),
+    called: Mapping[str, str] | None = None,
+) -> list[Plan]:
     """The cells of each study at a scale, narrowed to labels.
 
     Args:
         studies: what to plan.
         scale: quick, standard or paper.
         only: label=value, several values of one label, or several labels that must all fit.
+        called: by a study's name, its file where it has one.
 
     Raises:
         ValueError: an unknown scale or label, or nothing is left.
     """
     choose("scale", scale, SCALES)
     wanted = _wanted(only)
-    plans = [Plan(study.name, study.plan(scale)) for study in studies]
+    files = called or {}
+    plans = [Plan(study.name, study.plan(scale), files.get(study.name, study.name)) for study in studies]
     known = {key for plan in plans for cell in plan.cells for key in cell.labels}
     for label in wanted:
         if label not in known:
             raise ValueError(unknown("label of --only", label, known))
-    kept = [Plan(plan.study, [cell for cell in plan.cells if _fits(cell, wanted)]) for plan in plans]
+    kept = [replace(plan, cells=[cell for cell in plan.cells if _fits(cell, wanted)]) for plan in plans]
     if wanted and not any(plan.cells for plan in kept):
         raise ValueError(f"no cell has {' '.join(only)}; there are {_values(plans, wanted)}")
     return [plan for plan in kept if plan.cells or not wanted]
@@ -114,14 +139,14 @@ def tasks_of(plans: Sequence[Plan], folder: str | Path) -> list[Task]:
     tasks: dict[str, Task] = {}
     for plan in plans:
         for cell in unique(plan.cells):
-            path = record_path(cell.config, folder)
-            tasks.setdefault(path.name, Task(cell.config, cell.labels, plan.study, path))
+            path = record_of(cell.config, folder)
+            tasks.setdefault(path.name, Task(cell.config, cell.labels, plan.study, path, plan.called))
     return list(tasks.values())
 
 
-def _from_file(path: Path) -> Study:
+def _from_file(path: Path) -> AnyStudy:
     study = getattr(import_file(path), "STUDY", None)
-    if not isinstance(study, Study):
+    if not isinstance(study, Study | ReportStudy):
         raise ValueError(f"{path} must define STUDY, an isojepa.studies.study.Study, got {study!r}")
     return study
 

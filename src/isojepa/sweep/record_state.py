@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from isojepa.training.formats import FORMAT
 from isojepa.training.records import Record, load_tensors
 
 T = TypeVar("T")
@@ -33,7 +34,8 @@ def state_of(path: Path) -> str:
             return "started"
         if record.scores is None:
             return "trained"
-        return "done"
+        # what an older format named, it named by another hash
+        return "done" if record.format < FORMAT or record.id == path.name else "started"
     except (ValueError, OSError):
         return "started"
 

@@ -92,9 +92,9 @@ def draw(
         body.add_column(title, justify="right" if title in ("step", "R2", "time") else "left")
     for task in running[:_SHOWN]:
         at = pace(task.path)
-        step = f"{at.step}/{task.config.training.steps}"
+        step = f"{at.step}/{task.steps}"
         r2 = "" if at.r2 is None else f"{at.r2:.4f}"
-        if at.step >= task.config.training.steps:
+        if at.step >= task.steps:
             step = "scoring"
         body.add_row(escape(task.study), escape(task.title), step, r2, clock(tally.running_for(task)))
     if len(running) > _SHOWN:

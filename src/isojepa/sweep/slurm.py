@@ -159,7 +159,7 @@ class Slurm:
         from submitit import SlurmExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-        work = [Chunk([task.config.to_dict() for task in chunk], str(self.folder)) for chunk in chunks]
+        work = [Chunk([task.request for task in chunk], str(self.folder)) for chunk in chunks]
         partition, minutes, memory, at_once, extra = self._options
         executor = SlurmExecutor(self._jobs_folder, max_num_timeout=_TIMEOUTS)
         executor.update_parameters(

@@ -78,7 +78,7 @@ class Tally:
             if step == 0 or start == 0:  # it is still starting
                 self._first[task.name] = (now, step)
             elif step > start:
-                self._seconds[task.name] = (now - since) / (step - start) * task.config.training.steps
+                self._seconds[task.name] = (now - since) / (step - start) * task.steps
 
     def running_for(self, task: Task) -> float:
         """Seconds since a run began."""
@@ -124,13 +124,13 @@ class Tally:
         left = dict(self._left)
         for task in running:
             if left[task.name] and task.name in self._at:
-                done = min(self._at[task.name] / task.config.training.steps, _MOST)
+                done = min(self._at[task.name] / task.steps, _MOST)
                 left[task.name] = self._prices[task.name] * (1 - done)
         return left
 
     def _share_done(self, name: str) -> float:
         task = self.tasks[name]
-        return min(pace(task.path).step / task.config.training.steps, _MOST)
+        return min(pace(task.path).step / task.steps, _MOST)
 
 
 def clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One run of a sweep, whoever does it: train it to the end, score it, and leave both in its record."""
+"""One run of a sweep, whoever does it: train it and score it, or compute it, and leave a record."""
 
 import time
 import traceback
@@ -13,8 +13,11 @@ from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
 from isojepa.files import write_json, write_text
 from isojepa.runs import load_run, record_path, train
+from isojepa.studies.cells import Asked, Cell, Computation, record_of
 from isojepa.studies.scores import score
-from isojepa.sweep.record_state import repair
+from isojepa.studies.study import Study
+from isojepa.sweep.plan import find_studies
+from isojepa.sweep.record_state import repair, state_of
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record, RecordHeld
 
@@ -40,17 +43,25 @@ def notes_path(folder: str | Path, name: str, suffix: str) -> Path:
     return Path(folder) / NOTES / f"{name}.{suffix}"
 
 
-def work(config: Config, folder: str | Path) -> Record:
-    """Train what a config describes and score it; do only what is missing of both.
+def work(config: Asked, folder: str | Path, study: str = "") -> Record:
+    """Train what a config describes and score it, or compute what a study measures; only what is missing.
 
     A run that collapsed or diverged is a result: it is scored where its embeddings are finite, and its scores
     say why not where they are not.
+
+    Args:
+        config: the run.
+        folder: of the records.
+        study: name or file of the study whose `measure` computes it; nothing needs it for a config.
 
     Raises:
         RecordHeld: another process works on the record.
         ValueError: the config cannot be built, or the record is not this config's.
     """
-    path = record_path(config, folder)
+    path = record_of(config, folder)
+    if isinstance(config, Computation):
+        _patiently(lambda: _compute(config, path, study))
+        return Record(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
         _patiently(lambda: _prepare(config, path))
@@ -60,13 +71,13 @@ def work(config: Config, folder: str | Path) -> Record:
     return Record(path)
 
 
-def attempt(config: Config, folder: str | Path) -> Ending:
+def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
     """`work`, whose failure is told in one line and written to the run's log with its traceback."""
-    name = record_path(config, folder).name
+    name = record_of(config, folder).name
     failed = notes_path(folder, name, "failed")
     failed.unlink(missing_ok=True)
     try:
-        work(config, folder)
+        work(config, folder, study)
     except RecordHeld:
         return Ending("held")
     except Exception as error:  # one run that fails must not stop the others
@@ -96,6 +107,24 @@ def _prepare(config: Config, path: Path) -> None:
         raise
     except ValueError as error:
         raise ValueError(f"{error}; delete {path} to have it run again") from error
+
+
+def _compute(computation: Computation, path: Path, study: str) -> None:
+    """Compute what is not there, under the record's lock; the result is written last and makes it whole."""
+    path.mkdir(parents=True, exist_ok=True)
+    with Record(path).locked():
+        record = Record.start(path, computation.to_dict())
+        record.clean()
+        if state_of(path) == "done":
+            return
+        (found,) = find_studies((study or computation.study,))
+        if not isinstance(found, Study) or found.measure is None:
+            raise ValueError(f"study {found.name!r} must have a measure, for it has computations")
+        started, spent = time.monotonic(), time.process_time()
+        scores = found.measure(Cell(computation, {}))
+        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - spent
+        record.save_scores(scores)
+        record.finish({"status": "done", "reason": "", "seconds": seconds, "cpu_seconds": cpu_seconds})
 
 
 def _train(config: Config, folder: str | Path) -> None:

@@ -1,9 +1,9 @@
 """A worker process of a local sweep: takes runs from its standard input, one after another.
 
 It is started as `python -m isojepa.sweep.worker FOLDER` with one thread for every library. Each line that
-comes in is a JSON object, {"run": config} or {"measure": config}; each that goes out tells how that ended.
-The end of the input is the end of the sweep, also when the parent was killed: then the run saves a checkpoint
-and stops. What a run prints goes to its own log.
+comes in is a JSON object, {"run": config, "study": name} or {"measure": config}; each that goes out tells how
+that ended. The end of the input is the end of the sweep, also when the parent was killed: then the run saves
+a checkpoint and stops. What a run prints goes to its own log.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def main() -> None:
 
 def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     from isojepa.config import config_from
-    from isojepa.runs import record_path
+    from isojepa.studies.cells import asked_from, record_of
     from isojepa.sweep.measure import measure
     from isojepa.sweep.record_state import is_held
     from isojepa.sweep.work import attempt, notes_path
@@ -51,12 +51,12 @@ def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
             return {"cost": measure(config_from(request["measure"]), float(request["seconds"])).to_dict()}
         except Exception as error:  # told when the run itself is tried
             return {"cost": None, "error": str(error)}
-    config = config_from(request["run"])
-    path = record_path(config, folder)
+    config = asked_from(request["run"])
+    path = record_of(config, folder)
     if is_held(path):  # the log is the holder's
         return {"state": "held", "error": ""}
     with _logged(notes_path(folder, path.name, "log")):
-        ending = attempt(config, folder)
+        ending = attempt(config, folder, request.get("study", ""))
     return {"state": ending.state, "error": ending.error}
 
 

@@ -73,21 +73,24 @@ def migrate(config: Mapping[str, Any], number: int) -> dict[str, Any]:
         config: as the record holds it, without its header.
         number: the format it is in.
     """
-    if number >= FORMAT or not all(isinstance(config.get(name), dict) for name in ("world", "training")):
-        return dict(config)  # made from Python objects, or by hand
+    if number >= FORMAT or not isinstance(config.get("training"), dict):
+        return dict(config)  # of today, or made by hand
+    training = {
+        **_TRAINING,
+        "decay_all": config["training"].get("weight_decay", 0) != 0,
+        **config["training"],
+    }
+    if not isinstance(config.get("world"), dict):
+        return {**config, "training": training}  # made from Python objects
     world, encoder = dict(config["world"]), dict(config.get("encoder") or {})
-    objective, training = dict(config.get("objective") or {}), dict(config["training"])
+    objective = dict(config.get("objective") or {})
     named = {
         "world": {"name": "synthetic", **_world(world)},
         "encoder": _filled(encoder, _ENCODERS, encoder.get("name", "mlp")),
         "objective": _filled(objective, _OBJECTIVES, objective.get("name", "lejepa")),
     }
     _derive(named["world"], named["encoder"], named["objective"])
-    return {
-        **config,
-        **named,
-        "training": {**_TRAINING, "decay_all": training.get("weight_decay", 0) != 0, **training},
-    }
+    return {**config, **named, "training": training}
 
 
 def format_of(config: Mapping[str, Any]) -> int:

@@ -47,6 +47,25 @@ class Learner(nn.Module):
             )
         return {"loss": loss.total, **loss.terms}
 
+    def compile_models(self) -> None:
+        """Let torch.compile make what is called faster; names and weights stay."""
+        for part in self._called():
+            part.compile()
+
+    def uncompile_models(self) -> None:
+        """Undo it: a compiled module cannot be copied or sent to another process."""
+        for part in self._called():
+            part._compiled_call_impl = None
+
+    def _called(self) -> list[nn.Module]:
+        """What is called: of a model that answers as several, its parts."""
+        modules = self.models.values()
+        return [
+            part
+            for module in modules
+            for part in (module.children() if isinstance(module, Model) else (module,))
+        ]
+
 
 def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Module]:
     """Models by name; one alone is the "encoder".
@@ -60,6 +79,8 @@ def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Mod
     for name, module in models.items():
         if not name.isidentifier() or name in PARTS:
             raise ValueError(f"a model's name must be a word other than {', '.join(PARTS)}, got {name!r}")
+        if name in dir(nn.ModuleDict):  # which torch refuses as the name of a part
+            raise ValueError(f"a model's name must not be that of a method of torch modules, got {name!r}")
         if not isinstance(module, nn.Module):
             raise ValueError(f"model {name!r} must be a torch module, got {type(module).__name__}")
     return dict(models)

@@ -147,7 +147,7 @@ class _Training:
             fused=device.type in ("cpu", "cuda"),
         )
         self.average = None if recipe.average is None else WeightAverage(self.learner, recipe.average)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
+        self.scaler = torch.amp.GradScaler(device.type) if recipe.precision == "float16" else None
         self.state = self._restore()
         pin = device.type not in ("cpu", "mps")
         self.batches = Shares(self.source, recipe, self.seed, self.team.rank, self.team.size, pin).from_step(
@@ -155,7 +155,7 @@ class _Training:
         )
         self.learner.train()
         if recipe.compile:
-            _compile(self.models.values())
+            self.learner.compile_models()
 
     def run(self, progress: bool | None) -> Run:
         self._prepare()
@@ -182,7 +182,7 @@ class _Training:
             for logger in self.loggers:
                 logger.close()
             if recipe.compile:
-                _uncompile(self.models.values())
+                self.learner.uncompile_models()
         return self._end(reason)
 
     def _step(self, interrupts: Interrupts) -> tuple[str, bool]:
@@ -208,7 +208,7 @@ class _Training:
                         False,
                     )
                 loss = terms["loss"] / len(parts) if len(parts) > 1 else terms["loss"]
-                self.team.backward(self.scaler.scale(loss))
+                self.team.backward(loss if self.scaler is None else self.scaler.scale(loss))
             totals = values if index == 0 else [a + b for a, b in zip(totals, values, strict=True)]
             self.names = list(terms)
         self._move()
@@ -239,13 +239,15 @@ class _Training:
 
     def _move(self) -> None:
         """Clip the gradients and let the optimiser move the weights."""
-        look = self.recipe.clip is not None or self._due(self.state.step + 1)
-        if look:
-            self.scaler.unscale_(self.optimizer)
-            norm = nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf)
-            self.norm = float(norm)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
+        if self.recipe.clip is not None or self._due(self.state.step + 1):  # the norm is among the metrics
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            self.norm = float(nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf))
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
 
     def _due(self, step: int) -> list[Evaluation]:
         """The evaluations that are due when `step` steps are done."""
@@ -265,8 +267,9 @@ class _Training:
         if not due:
             return ""
         measured = self.team.by_first(lambda: self._measured(due))
-        if math.isnan(measured.get("mean_variance", 0.0)):
-            return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
+        for name in self.models:
+            if math.isnan(measured.get(self._named(name, "mean_variance"), 0.0)):
+                return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
         since = state.step - state.seen
         row: dict[str, Any] = {"step": state.step}
         row |= {name: value / since for name, value in zip(self.names, state.window, strict=True)}
@@ -335,13 +338,17 @@ class _Training:
         """Judge the run and write its result."""
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
-        smallest = last.get("smallest_variance")
-        if status == "done" and smallest is not None and collapsed(smallest, last["mean_variance"]):
-            status = "collapsed"
-            reason = (
-                f"the embedding collapsed: its smallest variance is {smallest:.2g} at step "
-                f"{last['step']}; raise the regularizer's weight"
-            )
+        for name in self.models:
+            smallest = last.get(self._named(name, "smallest_variance"))
+            if smallest is None or status != "done":
+                continue
+            if collapsed(smallest, last[self._named(name, "mean_variance")]):
+                status = "collapsed"
+                whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
+                reason = (
+                    f"{whose} collapsed: its smallest variance is {smallest:.2g} at step "
+                    f"{last['step']}; raise the regularizer's weight"
+                )
         if self.average is not None:
             self.average.keep()
         for module in self.models.values():
@@ -364,6 +371,10 @@ class _Training:
         self.team.by_first(lambda: None)  # nobody leaves before the record is whole
         return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
 
+    def _named(self, model: str, number: str) -> str:
+        """What evaluations call a number of a model: the first has the plain names."""
+        return number if model == next(iter(self.models)) else f"{model}.{number}"
+
     def finished(self) -> Run:
         """The run of a record that is already complete."""
         record = cast(Record, self.record)
@@ -379,26 +390,3 @@ class _Training:
         """What a record keeps weights of: the models and, if it is a module, the objective."""
         own = [("objective", self.given)] if isinstance(self.given, nn.Module) else []
         return [*self.models.items(), *own]
-
-
-def _compiled(modules: Any) -> list[nn.Module]:
-    """What is called: a model that answers as several is compiled part by part."""
-    return [
-        part for module in modules for part in (list(module.children()) if _answers(module) else [module])
-    ]
-
-
-def _answers(module: nn.Module) -> bool:
-    from isojepa.encoders.model import Model
-
-    return isinstance(module, Model)
-
-
-def _compile(modules: Any) -> None:
-    for part in _compiled(modules):
-        part.compile()
-
-
-def _uncompile(modules: Any) -> None:
-    for part in _compiled(modules):
-        part._compiled_call_impl = None

@@ -31,19 +31,20 @@ def recipe_of(module: nn.Module) -> dict[str, Any] | None:
         elif parameter.default is parameter.empty:
             return None
     try:
-        with borrowed(0, "rebuilding"):
-            other = rebuild({"class": path, "arguments": arguments})
+        other = rebuild({"class": path, "arguments": arguments})
     except Exception:  # whatever somebody's constructor raises
         return None
     return {"class": path, "arguments": arguments} if _shapes(other) == _shapes(module) else None
 
 
-def rebuild(recipe: Mapping[str, Any]) -> nn.Module:
-    """Make the module that a recipe describes.
+def rebuild(recipe: Any) -> nn.Module:
+    """Make the module that a recipe describes; its weights are not those of the record yet.
 
     Raises:
         ValueError: the class cannot be imported, is no torch module, or does not take the arguments.
     """
+    if not isinstance(recipe, Mapping):
+        raise ValueError(f"how to make a model must be a class and its arguments, got {recipe!r}")
     path, arguments = str(recipe.get("class")), recipe.get("arguments")
     module_name, _, name = path.partition(":")
     try:
@@ -57,7 +58,8 @@ def rebuild(recipe: Mapping[str, Any]) -> nn.Module:
     if not isinstance(arguments, dict) or not all(isinstance(value, _PLAIN) for value in arguments.values()):
         raise ValueError(f"arguments of {path} must be plain values by name, got {arguments!r}")
     try:
-        return found(**arguments)
+        with borrowed(0, "rebuilding"):  # initial weights, which most modules draw from the global generator
+            return found(**arguments)
     except TypeError as error:
         raise ValueError(f"class {path} does not take its arguments: {error}") from error
 

@@ -49,12 +49,16 @@ class Record:
     Args:
         path: the folder.
 
+    Attributes:
+        format: of its config, as it was written.
+
     Raises:
         ValueError: there is a config that this version cannot read.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.format = FORMAT
         self._config: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
         file = self.path / "config.json"
@@ -71,6 +75,7 @@ class Record:
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
                 f"isojepa {__version__} reads formats up to {FORMAT}: upgrade isojepa to open it"
             )
+        self.format = number
         self._config = migrate({key: value for key, value in header.items() if key not in HEADER}, number)
 
     @classmethod
@@ -157,7 +162,8 @@ class Record:
             return []
         lines = path.read_text(encoding="utf-8").split("\n")
         try:
-            return [json.loads(line) for line in lines[:-1] if line]  # what follows the last newline is torn
+            # what follows the last newline is torn
+            return [_numbers(json.loads(line)) for line in lines[:-1] if line]
         except json.JSONDecodeError as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
@@ -273,7 +279,12 @@ def _aliases(folder: Path) -> dict[str, Path]:
 
 
 def _identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace."""
+    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace.
+
+    Nor does it matter how the models of a run from Python can be made again: their weights are compared.
+    """
+    if config.get("made_from") == "python":
+        config = {key: value for key, value in config.items() if key != "models"}
     training = config.get("training")
     if not isinstance(training, dict):
         return config
@@ -320,6 +331,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         return load_file(path), notes
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose NaN and Inf, for which JSON has names only, are numbers again."""
+    return {key: float(value) if value in ("nan", "inf", "-inf") else value for key, value in row.items()}
 
 
 def _difference(old: Any, new: Any, where: str = "") -> str:

@@ -5,11 +5,11 @@ from isojepa.worlds.batch import Batch
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.langevin import Langevin
+from isojepa.worlds.lift import Lift
 from isojepa.worlds.mixings import (
     AdditiveCoupling,
     AffineCoupling,
     Identity,
-    Lift,
     Mixing,
     Parabola,
     Sinusoid,

@@ -24,6 +24,7 @@ class Arrays:
         latents: of each view, (states, dim), where they are known.
         labels: (states, ...).
         ids: (states,) which rows belong together, for splits; the row's number by default.
+        global_views: how many of the first views make the centre; 0 stands for all.
         correlation: of the latents across the views, where it is known.
         gaussian: whether the latents are known to be N(0, I).
 
@@ -44,6 +45,7 @@ class Arrays:
         latents: Sequence[Array] | None = None,
         labels: Array | None = None,
         ids: Array | None = None,
+        global_views: int = 0,
         correlation: float | tuple[float, ...] | None = None,
         gaussian: bool | None = None,
     ) -> None:
@@ -55,7 +57,11 @@ class Arrays:
             raise ValueError(
                 f"latents must be one array for each of {len(self.views)} views, got {len(self.latents)}"
             )
-        self.labels, self.ids = labels, ids
+        if not 0 <= global_views <= len(self.views):
+            raise ValueError(
+                f"global_views must lie between 0 and the {len(self.views)} views, got {global_views}"
+            )
+        self.labels, self.ids, self.global_views = labels, ids, global_views
         size = len(self.views[0])
         given = (*self.views, *(self.latents or ()), labels, ids)
         lengths = [len(array) for array in given if array is not None]
@@ -77,6 +83,7 @@ class Arrays:
         """The states of given numbers; nothing is random in their views."""
         return Batch(
             tuple(_rows(view, ids) for view in self.views),
+            self.global_views,
             z=None if self.latents is None else tuple(_rows(array, ids) for array in self.latents),
             labels=None if self.labels is None else _rows(self.labels, ids),
             ids=ids if self.ids is None else _rows(self.ids, ids),

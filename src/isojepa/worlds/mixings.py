@@ -5,7 +5,7 @@
     Parabola          g(z1, z2) = (z1, z2 + z1^2)
     AdditiveCoupling  layers a, b -> a, b + tanh(2 W a), W orthogonal, halves taking turns
     AffineCoupling    layers a, b -> a, b exp(s(a)) + t(a), s and t small random networks
-    Lift              an injective random network into more dimensions than the latent has
+    Lift              an injective random network into more dimensions (in lift.py)
 
 The first three and the couplings are those of Klindt, LeCun & Balestriero (2026), Appendix H. A mixing is
 any callable from (..., dim) to (..., observed dim); these add `inverse` and check their input.
@@ -13,7 +13,7 @@ any callable from (..., dim) to (..., observed dim); these add `inverse` and che
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -107,7 +107,7 @@ class AdditiveCoupling:
 
     def __post_init__(self) -> None:
         half = check_even(self.dim)
-        _check_positive(layers=self.layers)
+        check_positive(layers=self.layers)
         weights = tuple(
             2 * _published_orthogonal(half, generator(self.seed, "additive-coupling", layer))
             for layer in range(self.layers)
@@ -147,9 +147,9 @@ class AffineCoupling:
 
     def __post_init__(self) -> None:
         half = check_even(self.dim)
-        _check_positive(layers=self.layers, hidden=self.hidden)
+        check_positive(layers=self.layers, hidden=self.hidden)
         networks = tuple(
-            _shallow(half, self.hidden, half, generator(self.seed, "affine-coupling", layer, part))
+            shallow(half, self.hidden, half, generator(self.seed, "affine-coupling", layer, part))
             for layer in range(self.layers)
             for part in ("scale", "shift")
         )
@@ -159,78 +159,18 @@ class AffineCoupling:
         a, b = _halves(z, self.dim)
         for scale, shift in self._pairs():
             # tanh keeps the log-scale within [-1, 1]: the layer stays well conditioned in the tails
-            a, b = b * torch.exp(torch.tanh(_apply(scale, a))) + _apply(shift, a), a
+            a, b = b * torch.exp(torch.tanh(apply_shallow(scale, a))) + apply_shallow(shift, a), a
         return torch.cat((a, b), -1)
 
     def inverse(self, x: Tensor) -> Tensor:
         """Return z, layer by layer from the last."""
         a, b = _halves(x, self.dim)
         for scale, shift in reversed(self._pairs()):
-            a, b = b, (a - _apply(shift, b)) * torch.exp(-torch.tanh(_apply(scale, b)))
+            a, b = b, (a - apply_shallow(shift, b)) * torch.exp(-torch.tanh(apply_shallow(scale, b)))
         return torch.cat((a, b), -1)
 
     def _pairs(self) -> list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
         return list(zip(self.networks[::2], self.networks[1::2], strict=True))
-
-
-@dataclass(frozen=True)
-class Lift:
-    """An injective random network from dim into more dimensions: x = P (u(z), f(z)).
-
-    u is an invertible network, `layers` rotations each followed by arsinh(gain y) on every coordinate; f is
-    a random shallow network that fills the other dimensions; the rotation P mixes the two. No observed
-    coordinate shows a latent, no linear map reads one off, and yet z can be computed back.
-
-    Args:
-        dim: number of latent coordinates.
-        out_dim: number of observed coordinates, more than `dim`.
-        layers: number of layers of u.
-        gain: how nonlinear each layer is.
-        hidden: width of f.
-        seed: draws all of it.
-    """
-
-    dim: int
-    out_dim: int
-    layers: int = 2
-    gain: float = 3.0
-    hidden: int = 32
-    seed: int = 0
-    rotations: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
-    network: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        _check_positive(dim=self.dim, layers=self.layers, hidden=self.hidden)
-        if self.out_dim <= self.dim:
-            raise ValueError(f"out_dim must be above dim = {self.dim}, got {self.out_dim}")
-        if not 0 < self.gain < math.inf:
-            raise ValueError(f"gain must be positive and finite, got {self.gain}")
-        sizes = [self.dim] * self.layers + [self.out_dim]
-        rotations = tuple(
-            orthogonal(size, generator(self.seed, "lift", "rotation", index))
-            for index, size in enumerate(sizes)
-        )
-        fill = self.out_dim - self.dim
-        network = _shallow(self.dim, self.hidden, fill, generator(self.seed, "lift", "network"))
-        object.__setattr__(self, "rotations", rotations)
-        object.__setattr__(self, "network", network)
-
-    def __call__(self, z: Tensor) -> Tensor:
-        _check_last(z, self.dim)
-        *inner, outer = (rotation.to(z) for rotation in self.rotations)
-        u = z
-        for rotation in inner:
-            u = torch.asinh(self.gain * (u @ rotation.T))
-        return torch.cat((u, _apply(self.network, z)), -1) @ outer.T
-
-    def inverse(self, x: Tensor) -> Tensor:
-        """Return z for an x on the image of the lift."""
-        _check_last(x, self.out_dim)
-        *inner, outer = (rotation.to(x) for rotation in self.rotations)
-        u = (x @ outer)[..., : self.dim]
-        for rotation in reversed(inner):
-            u = (torch.sinh(u) / self.gain) @ rotation
-        return u
 
 
 class MixingSpec(Spec):
@@ -317,49 +257,6 @@ class AffineCouplingSpec(MixingSpec):
         return AffineCoupling(context.latents, self.mixing_layers, self.mixing_hidden, self.mixing_seed)
 
 
-@register("mixing", "lift")
-@dataclass(frozen=True)
-class LiftSpec(MixingSpec):
-    """An injective random network into more dimensions than there are latents."""
-
-    costless: ClassVar = ("mixing_seed", "mixing_gain")
-    observed_dim: int | None = None
-    """Number of observed coordinates; twice the latents if none is given."""
-    mixing_layers: int = 2
-    """Number of layers of the invertible part."""
-    mixing_gain: float = 3.0
-    """How nonlinear each layer is."""
-    mixing_hidden: int = 32
-    """Width of the network that fills the other dimensions."""
-    mixing_seed: int = 0
-    """Draws all of it."""
-
-    def resolve(self, context: Context) -> "LiftSpec":
-        return replace(self, observed_dim=self.observed(context.latents))
-
-    def build(self, context: Context) -> Mixing:
-        dim = context.latents
-        return Lift(
-            dim,
-            self.observed(dim),
-            self.mixing_layers,
-            self.mixing_gain,
-            self.mixing_hidden,
-            self.mixing_seed,
-        )
-
-    def observed(self, dim: int) -> int:
-        return 2 * dim if self.observed_dim is None else self.observed_dim
-
-
-def orthogonal(dim: int, source: torch.Generator) -> Tensor:
-    """Draw an orthogonal (dim, dim) matrix from the uniform (Haar) law."""
-    q, r = torch.linalg.qr(torch.randn(dim, dim, generator=source, dtype=torch.float64))
-    # QR alone is not uniform: it fixes signs; dividing by the signs of R's diagonal undoes that
-    uniform: Tensor = (q * torch.sign(torch.diagonal(r))).float()
-    return uniform
-
-
 def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
     """Q of a Gaussian matrix's QR decomposition, signs as they come.
 
@@ -370,7 +267,8 @@ def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
     return q
 
 
-def _check_positive(**values: int) -> None:
+def check_positive(**values: int) -> None:
+    """Say which value is no positive integer."""
     for name, value in values.items():
         if int(value) != value or value < 1:
             raise ValueError(f"{name} must be a positive integer, got {value}")
@@ -390,7 +288,7 @@ def _turn(points: Tensor, rate: float) -> Tensor:
     return torch.stack((c * a - s * b, s * a + c * b), -1)
 
 
-def _shallow(n_in: int, hidden: int, n_out: int, source: torch.Generator) -> tuple[Tensor, ...]:
+def shallow(n_in: int, hidden: int, n_out: int, source: torch.Generator) -> tuple[Tensor, ...]:
     """Weights of a one-hidden-layer tanh network with outputs of order one on N(0, I)."""
     first = torch.randn(hidden, n_in, generator=source) * math.sqrt(2 / n_in)
     bias = torch.randn(hidden, generator=source)
@@ -398,7 +296,8 @@ def _shallow(n_in: int, hidden: int, n_out: int, source: torch.Generator) -> tup
     return first, bias, last
 
 
-def _apply(network: tuple[Tensor, ...], x: Tensor) -> Tensor:
+def apply_shallow(network: tuple[Tensor, ...], x: Tensor) -> Tensor:
+    """The network of `shallow` at points (..., n_in)."""
     first, bias, last = (part.to(x) for part in network)
     return torch.tanh(x @ first.T + bias) @ last.T
 
@@ -409,12 +308,13 @@ def _planar(x: Tensor, name: str) -> Tensor:
     return x
 
 
-def _check_last(x: Tensor, dim: int) -> None:
+def check_last(x: Tensor, dim: int) -> None:
+    """Say that points have another number of coordinates than `dim`."""
     if x.shape[-1] != dim:
         raise ValueError(f"points must have {dim} coordinates, got shape {tuple(x.shape)}")
 
 
 def _halves(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    _check_last(x, dim)
+    check_last(x, dim)
     a, b = x.split(dim // 2, -1)
     return a, b

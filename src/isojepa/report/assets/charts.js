@@ -12,9 +12,10 @@ function svg(tag, attributes, text) {
 }
 
 class Chart {
-  constructor(host, { x, across, scale, unit, zero, labels, series }) {
-    Object.assign(this, { host, across, zero, labels, series, cursor: null, places: x });
+  constructor(host, { x, across, scale, unit, zero, labels, acrossScale, references, series }) {
+    Object.assign(this, { host, across, zero, labels, references, series, cursor: null, places: x });
     this.scale = scales[scale];
+    this.acrossScale = scales[acrossScale];
     this.tell = units[unit];
     this.legend();
     this.tip = document.createElement("div");
@@ -31,17 +32,19 @@ class Chart {
   legend() {
     if (this.series.length < 2) return;
     const place = this.host.parentElement.querySelector(".legend");
-    this.series.forEach(({ name, dashed }, k) => {
+    this.series.forEach(({ name, dashed, dotted }, k) => {
       const key = document.createElement("span");
       key.style.setProperty("--color", this.ink(k));
       key.classList.toggle("dashed", dashed);
+      key.classList.toggle("dotted", dotted);
       key.textContent = name;
       place.append(key);
     });
   }
 
   ink(k) {
-    return `var(--line-${(this.series[k].color - 1) % 6 + 1})`;
+    const { color } = this.series[k];
+    return color === 0 ? "var(--quiet)" : `var(--line-${(color - 1) % 6 + 1})`;
   }
 
   draw() {
@@ -53,6 +56,7 @@ class Chart {
     this.foot = this.ticks.length || this.across ? MARGIN.bottom : 14;
     const picture = svg("svg", { viewBox: `0 0 ${this.width} ${this.height}` });
     this.axes(picture);
+    this.refer(picture);
     this.series.forEach((one, k) => this[one.kind](picture, one, this.ink(k)));
     this.marks = svg("g", {});
     picture.append(this.marks);
@@ -64,7 +68,7 @@ class Chart {
   range() {
     const all = this.series.flatMap(({ values, ends, kind }) => [
       ...values, ...(ends ? ends.flat() : []), ...(this.zero || (kind === "stems" && this.scale === linear) ? [0] : []),
-    ]).filter((value) => value !== null);
+    ]).concat(this.references.map(({ value }) => value)).filter((value) => value !== null);
     const heights = all.map(this.scale.forward).filter(Number.isFinite);
     let [low, high] = [Math.min(...heights), Math.max(...heights)];
     if (this.scale === nines) {
@@ -100,22 +104,43 @@ class Chart {
   // Numbers below the chart; places that are sorted by value have none, since their order is not theirs.
   across_ticks() {
     const [first, last] = [this.places[0], this.places[this.places.length - 1]];
+    if (this.acrossScale === log) return this.places.map((place) => [place, brief(place)]);
     if (!this.labels) return first < last ? linear.ticks(first, last) : [[first, brief(first)]];
     const numbers = this.labels.map((label) => (label.match(/\d+$/) || [""])[0]);
     const inOrder = numbers.every((number, k) => number !== "" && (k === 0 || +number > +numbers[k - 1]));
     return inOrder ? this.places.map((place, k) => [place, numbers[k]]) : [];
   }
 
-  line(picture, { values, dashed }, ink) {
+  // Lines across, at values that others are to be held against.
+  refer(picture) {
+    const [left, right] = [MARGIN.left, this.width - MARGIN.right];
+    for (const { value, name } of this.references) {
+      const y = this.height_of(value);
+      picture.append(svg("line", { class: "reference", x1: left, x2: right, y1: y, y2: y }));
+      if (name) picture.append(svg("text", { x: right, y: y - 5, "text-anchor": "end" }, name));
+    }
+  }
+
+  line(picture, { values, ends, dashed, dotted, bridged }, ink) {
     let path = "";
+    if (ends) picture.append(this.band(ends, ink));
     values.forEach((value, i) => {
       if (value === null) return;
-      const joined = i > 0 && values[i - 1] !== null; // a missing value leaves a gap
+      const joined = bridged ? path !== "" : i > 0 && values[i - 1] !== null; // a missing value leaves a gap
       path += `${joined ? "L" : "M"}${this.x(this.places[i]).toFixed(1)} ${this.height_of(value).toFixed(1)}`;
       const alone = !joined && (values[i + 1] ?? null) === null;
-      if (alone) picture.append(this.dot(i, value, ink));
+      if (bridged ? !dotted : alone) picture.append(this.dot(i, value, ink, bridged ? 3 : 4));
     });
-    picture.append(svg("path", { d: path, style: `stroke: ${ink}`, class: dashed ? "dashed" : "" }));
+    const kind = dotted ? "dotted" : dashed ? "dashed" : "";
+    picture.append(svg("path", { d: path, style: `stroke: ${ink}`, class: kind }));
+  }
+
+  // Between the low and the high ends, where both are known.
+  band([low, high], ink) {
+    const known = this.places.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
+    const point = (end) => (i) => `${this.x(this.places[i]).toFixed(1)} ${this.height_of(end[i]).toFixed(1)}`;
+    const around = [...known.map(point(high)), ...known.reverse().map(point(low))];
+    return svg("path", { class: "band", d: around.length ? `M${around.join("L")}Z` : "", style: `fill: ${ink}` });
   }
 
   dots(picture, { values, ends }, ink) {
@@ -148,9 +173,10 @@ class Chart {
   }
 
   x(place) {
-    const [first, last] = [this.places[0], this.places[this.places.length - 1]];
-    const inset = this.labels ? 14 : 0; // dots do not sit on the axis
-    const share = last > first ? (place - first) / (last - first) : 0.5;
+    const { forward } = this.acrossScale;
+    const [first, last] = [forward(this.places[0]), forward(this.places[this.places.length - 1])];
+    const inset = this.labels || this.acrossScale === log ? 14 : 0; // dots do not sit on the axis
+    const share = last > first ? (forward(place) - first) / (last - first) : 0.5;
     return MARGIN.left + inset + share * (this.width - MARGIN.left - MARGIN.right - 2 * inset);
   }
 
@@ -208,3 +234,39 @@ class Chart {
   }
 }
 
+// ---- Heat maps: a number and a colour for each row and column ----
+
+class HeatMap {
+  constructor(host, spec) {
+    Object.assign(this, { host, ...spec });
+    new ResizeObserver(() => this.draw()).observe(host);
+  }
+
+  draw() {
+    const [width, height] = [this.host.clientWidth, this.host.clientHeight];
+    if (!width) return; // inside something that is still closed
+    const [left, foot] = [LETTER * Math.max(...this.rows.map((name) => name.length)) + 14, MARGIN.bottom];
+    const [wide, high] = [(width - left) / this.columns.length, (height - foot - 18) / this.rows.length];
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}` });
+    const middle = (x, y, text, style = "") => svg("text", { x, y, "text-anchor": "middle", style }, text);
+    picture.append(svg("text", { x: 0, y: 12 }, this.up));
+    this.rows.forEach((name, r) => {
+      const y = height - foot - (r + 1) * high;
+      picture.append(svg("text", { x: left - 8, y: y + high / 2 + 4, "text-anchor": "end" }, name));
+      this.heat[r].forEach((value, c) => {
+        const x = left + c * wide;
+        const share = value === null ? 0 : Math.min(1, Math.max(0, (value - this.low) / (this.high - this.low)));
+        const fill = `fill: color-mix(in srgb, var(--line-${this.color}) ${(100 * share).toFixed(1)}%, var(--paper))`;
+        const ink = `fill: var(${share > 0.6 ? "--paper" : "--ink"})`;
+        picture.append(svg("rect", { x, y, width: Math.max(0, wide - 1), height: Math.max(0, high - 1), style: fill }));
+        const text = value === null ? "\u2013" : minus(value.toFixed(this.digits));
+        if (LETTER * text.length <= wide) picture.append(middle(x + wide / 2, y + high / 2 + 4, text, ink));
+      });
+    });
+    this.columns.forEach((name, c) => picture.append(middle(left + (c + 0.5) * wide, height - foot + 18, name)));
+    picture.append(svg("text", { x: width, y: height - 5, "text-anchor": "end" }, this.across));
+    this.host.replaceChildren(picture);
+  }
+}
+
+const drawn = (name, spec) => new (spec.heat ? HeatMap : Chart)(document.getElementById(name), spec);

@@ -1,4 +1,4 @@
-const charts = Object.entries(data.charts).map(([name, spec]) => new Chart(document.getElementById(name), spec));
+const charts = Object.entries(data.charts).map(([name, spec]) => drawn(name, spec));
 
 // ---- Paper: what is closed is opened for printing, and closed again after it ----
 

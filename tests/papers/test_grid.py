@@ -9,11 +9,10 @@ import torch
 
 from isojepa.objectives import SIGReg
 from isojepa.objectives.alignment import to_centre
+from isojepa.papers.world_model.grid import CLAIMS, RHOS, SEEDS, SPOTS, STUDY, WEIGHTS, ask
+from isojepa.papers.world_model.grid_theory import least_sigreg, preferred, spiral_correlation
 from isojepa.runs import build_all, record_path
 from isojepa.seeds import generator
-from isojepa.studies.grid import RHOS, SEEDS, SPOTS, STUDY, WEIGHTS
-from isojepa.studies.grid_statements import STATEMENTS, ask
-from isojepa.studies.grid_theory import least_sigreg, preferred, spiral_correlation
 from isojepa.studies.settings import OURS, PUBLISHED
 from isojepa.studies.study import Row, unique
 from isojepa.worlds import OrnsteinUhlenbeck, Spiral, World
@@ -39,7 +38,7 @@ def test_cells_cover_the_grid_at_the_published_batch() -> None:
     assert len(unique(cells)) == len(cells) == len(ours) + len(SPOTS)
     published = [cell for cell in STUDY.plan("paper") if cell.labels["settings"] == PUBLISHED]
     assert len(published) == 189
-    assert {cell.config.world.process for cell in published} == {"noisy-copies"}
+    assert {cell.config.world.process.name for cell in published} == {"noisy-copies"}
     for cell in STUDY.plan("quick"):
         build_all(cell.config)
 
@@ -71,7 +70,7 @@ def test_scaling_alone_has_the_minimum_of_a_fine_search() -> None:
 
 def test_preferred_losses_are_those_of_the_map_itself() -> None:
     """A bent map of known coefficients, sampled and given to the objectives that training uses."""
-    from isojepa.studies.grid_theory import _alignment, _sigreg
+    from isojepa.papers.world_model.grid_theory import _alignment, _sigreg
 
     a = np.array([0.8, -0.15, 0.05])
     z, z_next = OrnsteinUhlenbeck(2, 0.8).sample(256 * 300, generator(0, "test"))
@@ -89,7 +88,7 @@ def test_preferred_losses_are_those_of_the_map_itself() -> None:
 
 
 def test_the_gradient_of_the_expected_statistic_is_its_slope() -> None:
-    from isojepa.studies.grid_theory import _sigreg
+    from isojepa.papers.world_model.grid_theory import _sigreg
 
     a, h = np.array([0.7, 0.1, -0.2, 0.03]), 1e-6
     slope = _sigreg(a, 256)[1]
@@ -127,46 +126,70 @@ def test_correlation_of_the_spiral_is_that_of_its_observations() -> None:
     assert spiral_correlation(0.9) == pytest.approx(measured, abs=0.006)
 
 
+def said(rows: list[Row], claim: str) -> str:
+    """What the page says of a claim, with the verdict."""
+    texts = [block for block in STUDY.report(rows).body if isinstance(block, str)]
+    return next(text for text in texts if text.startswith(f"**{claim}"))
+
+
 def test_statements_hold_and_fail_with_the_numbers() -> None:
     places = [(weight, rho) for weight in (1e-3, 5e-3) for rho in (0.9, 0.95)]
-    good = {place: [row_at(*place, r2=0.98, orthogonality_error=0.15)] for place in places}
+    good = [row_at(*place, r2=0.98, orthogonality_error=0.15) for place in places]
     words = {str(answer["statement"]): answer["verdict"] for answer in ask(good)}
-    first, second = (statement[0] for statement in STATEMENTS[:2])
+    first, second = list(CLAIMS)[:2]
     assert words[first] == words[second] == "holds"
-    one = dict(good) | {(1e-3, 0.9): [row_at(1e-3, 0.9, r2=0.9, orthogonality_error=0.5)]}
+    one = [row_at(1e-3, 0.9, r2=0.9, orthogonality_error=0.5), *good[1:]]
     assert {a["verdict"] for a in ask(one) if a["statement"] in (first, second)} == {"in part"}
-    bad = {place: [row_at(*place, r2=0.5, orthogonality_error=0.6)] for place in good}
+    bad = [row_at(*place, r2=0.5, orthogonality_error=0.6) for place in places]
     assert {a["verdict"] for a in ask(bad) if a["statement"] in (first, second)} == {"does not hold"}
+
+
+def test_all_published_statements_together_have_every_verdict() -> None:
+    claim, place = "The published statements", (1e-3, 0.9)
+    assert ": holds.**" in said([row_at(*place, r2=0.98, orthogonality_error=0.15)], claim)
+    assert ": in part.**" in said([row_at(*place, r2=0.98, orthogonality_error=0.5)], claim)
+    assert ": does not hold.**" in said([row_at(*place, r2=0.5, orthogonality_error=0.5)], claim)
+    assert ": cannot be asked.**" in said([row_at(5e-2, 0.3, r2=0.5)], claim)
 
 
 @pytest.mark.parametrize(
     ("last", "verdict"), [(0.5, "holds"), (0.949, "does not hold")], ids=["degrades", "stays"]
 )
 def test_degradation_is_asked_at_the_last_rho(last: float, verdict: str) -> None:
-    runs = {(0.1, r): [row_at(0.1, r, r2=v)] for r, v in ((0.5, 0.8), (0.8, 0.95), (0.99, last))}
-    answer = next(a for a in ask(runs) if "moderate" in str(a["statement"]))
+    rows = [row_at(0.1, r, r2=v) for r, v in ((0.5, 0.8), (0.8, 0.95), (0.99, last))]
+    answer = next(a for a in ask(rows) if "moderate" in str(a["statement"]))
     assert answer["verdict"] == verdict
 
 
 def test_falls_of_r2_are_counted() -> None:
-    runs = {(1e-2, r): [row_at(1e-2, r, r2=v)] for r, v in ((0.3, 0.8), (0.5, 0.9), (0.7, 0.7), (0.8, 0.9))}
-    answer = next(a for a in ask(runs) if "grows" in str(a["statement"]))
+    rows = [row_at(1e-2, r, r2=v) for r, v in ((0.3, 0.8), (0.5, 0.9), (0.7, 0.7), (0.8, 0.9))]
+    answer = next(a for a in ask(rows) if "grows" in str(a["statement"]))
     assert answer["verdict"] == "in part"
     assert "1 of 3 steps" in str(answer["found"])
     assert "by 0.200" in str(answer["found"])
 
 
 def test_report_blames_the_optimiser_only_where_it_failed() -> None:
-    best = preferred(0.5, 0.95)
+    best, claim = preferred(0.5, 0.95), "At weight 0.5 recovery fails by the optimiser"
     failed = row_at(0.5, 0.95, r2=0.05, sigreg=1.06, alignment=0.2)
     reached = row_at(0.5, 0.95, r2=best.r2, sigreg=best.sigreg, alignment=best.alignment)
-    assert any("the optimiser fails" in text for text in STUDY.report([failed]).summary)
-    assert not any("the optimiser fails" in text for text in STUDY.report([reached]).summary)
+    assert ": holds.**" in said([failed], claim)
+    assert ": does not hold.**" in said([reached], claim)
+    assert ": cannot be asked.**" in said([row_at(1e-3, 0.95)], claim)
+
+
+def test_report_says_where_training_finds_what_the_loss_prefers() -> None:
+    best, claim = preferred(5e-3, 0.9), "At weights up to 1e-2"
+    assert ": holds.**" in said([row_at(5e-3, 0.9, r2=best.r2)], claim)
+    assert ": in part.**" in said([row_at(5e-3, 0.9, r2=best.r2), row_at(1e-2, 0.9, r2=0.5)], claim)
+    assert ": does not hold.**" in said([row_at(5e-3, 0.9, r2=0.5)], claim)
+    assert ": cannot be asked.**" in said([row_at(0.5, 0.9, r2=0.5)], claim)
 
 
 def test_report_chooses_the_weight_by_the_bound() -> None:
     rows = [row_at(1e-3, 0.9, error=0.3, bound=0.5), row_at(1e-2, 0.9, error=0.1, bound=0.9)]
-    text = next(text for text in STUDY.report(rows).summary if "without labels" in text)
+    text = said(rows, "Chosen without labels")
+    assert ": does not hold.**" in text
     assert "0 of 1 correlations" in text
     assert "3.00 times" in text
 
@@ -177,9 +200,9 @@ def test_report_of_all_kinds_of_rows() -> None:
     findings = STUDY.report(rows)
     assert {table.name for table in findings.tables} == {"statements", "places", "published_settings"}
     for table in findings.tables:
-        assert all({column.key for column in table.columns} >= set(row) for row in table.rows)
-    assert any("could not be scored" in note for note in findings.notes)
-    assert len({picture.name for picture in findings.pictures}) == 2
+        assert all({column.key for column in table.columns} <= set(row) for row in table.rows)
+    assert any("could not be scored" in str(block) for block in findings.body)
+    assert {plot.name for plot in findings.plots} == {"heat_maps", "cuts"}
     assert STUDY.report([]).summary
 
 

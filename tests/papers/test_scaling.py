@@ -3,10 +3,20 @@ from dataclasses import replace
 
 import pytest
 
+from isojepa.papers.world_model.scaling import (
+    CONTROL,
+    DIMS,
+    METHODS,
+    STUDY,
+    beside,
+    best_of,
+    learning_rate,
+    operations,
+)
 from isojepa.runs import build_all, record_path
+from isojepa.studies.findings import Findings
+from isojepa.studies.measured import pairs_of
 from isojepa.studies.published import published_scaling
-from isojepa.studies.scaling import CONTROL, DIMS, METHODS, STUDY, learning_rate
-from isojepa.studies.scaling_page import beside, best_of, findings, operations, pairs_of
 from isojepa.studies.study import Cell, Row
 
 R2 = {dim: published_scaling("sigreg", dim).r2_h_to_z for dim in DIMS}
@@ -27,6 +37,16 @@ def row(cell: Cell, r2: float | None, loss: float | None = 0.1, seconds: float =
         record=record_path(cell.config).name,
         cpu_seconds=seconds,
     )
+
+
+def findings(rows: list[Row]) -> Findings:
+    return STUDY.report(rows)
+
+
+def said(rows: list[Row], claim: str) -> str:
+    """What the page says of a claim, with the verdict."""
+    texts = [block for block in findings(rows).body if isinstance(block, str)]
+    return next(text for text in texts if text.startswith(f"**{claim}"))
 
 
 def of(cells: list[Cell], **labels: object) -> list[Cell]:
@@ -54,7 +74,7 @@ def test_standard_has_every_dimension_and_method_and_the_published_settings_of_s
 def test_encoders_of_one_world_share_the_mixing_and_nothing_else() -> None:
     cells = of(STUDY.plan("paper"), dim=8, method="SIGReg", settings="published", world=3)
     assert [cell.labels["attempt"] for cell in cells] == [0, 1, 2]
-    assert {cell.config.world.mixing_seed for cell in cells} == {3}
+    assert {cell.config.world.mixing.mixing_seed for cell in cells} == {3}
     assert len({cell.config.seed for cell in cells}) == 3
 
 
@@ -106,8 +126,13 @@ def test_the_report_counts_the_dimensions_that_meet_the_published() -> None:
         row(cell, R2[cell.config.world.dim] - (1e-3 if cell.config.world.dim == 32 else 0)) for cell in cells
     ]
     text = findings(rows).summary[0]
-    assert "9 of 10 dimensions" in text
-    assert "32 (0.998981 against 0.999981)" in text
+    assert ": in part.**" in text
+    assert "9 of 10 places" in text
+    assert "SIGReg at 32 (0.998981 against 0.999981)" in text
+    worse = [replace(one, scores={**one.scores, "r2": 0.5}) for one in rows]
+    assert ": does not hold.**" in findings(worse).summary[0]
+    better = [replace(one, scores={**one.scores, "r2": 1.0}) for one in rows]
+    assert ": holds.**" in findings(better).summary[0]
 
 
 def test_time_that_grows_like_the_operations_has_ratio_one() -> None:
@@ -122,7 +147,7 @@ def test_the_report_works_with_diverged_runs_and_with_few() -> None:
     rows = [row(cell, None if index % 3 == 0 else 0.9, loss=None) for index, cell in enumerate(cells)]
     told = findings(rows)
     assert any("could not be scored" in text for text in told.summary)
-    assert findings([]).summary == ["No run is there yet."]
+    assert all("cannot be asked" in text for text in findings([]).summary)
     assert findings([row(STUDY.plan("quick")[0], 0.5)]).tables
 
 
@@ -143,14 +168,33 @@ def test_published_settings_do_not_enter_the_means_of_ours() -> None:
 def test_what_the_regularizer_decides_is_asked_of_the_rows() -> None:
     cells = of(STUDY.plan("standard"), settings="ours")
 
-    def told(alone: float, free: float) -> str:
+    def told(alone: float, free: float) -> list[str]:
         rows = [row(cell, 0.999) for cell in cells if cell.labels["method"] == "SIGReg"]
         rows += [row(cell, alone) for cell in cells if cell.labels["method"] == CONTROL]
         free_cells = [cell for cell in cells if "free" in str(cell.labels["method"])]
         rows += [row(cell, free if index else 0.999) for index, cell in enumerate(free_cells)]
-        return " ".join(findings(rows).summary)
+        return [said(rows, claim) for claim in ("Alignment alone", "With a linear map")]
 
-    assert "is no test of the regularizer" in told(0.999, 0.999)
-    assert "decides little too" in told(0.999, 0.999)
-    assert "the regularizer helps" in told(0.5, 0.1)
-    assert "the regularizer decides:" in told(0.5, 0.1)
+    alone, free = told(0.999, 0.999)
+    assert "is no test of the regularizer" in alone
+    assert ": holds.**" in alone
+    assert "decides little there too" in free
+    alone, free = told(0.5, 0.1)
+    assert "the regularizer helps" in alone
+    assert ": does not hold.**" in alone
+    assert "There the regularizer decides" in free
+    assert ": in part.**" in free
+
+
+def test_the_cost_and_the_noise_are_judged_by_the_rows() -> None:
+    cells = of(STUDY.plan("standard"), settings="ours", method="SIGReg", world=0)
+
+    def rows(noise: float, time: float) -> list[Row]:
+        dims = [(cell, cell.config.world.dim) for cell in cells]
+        return [row(c, 1 - 1e-7 * dim**noise, seconds=operations(dim) ** time) for c, dim in dims]
+
+    grows, noise = "Time per pair", "What is left of 1 − R²"
+    assert ": holds.**" in said(rows(1, 0.9), grows)
+    assert ": does not hold.**" in said(rows(1, 1.1), grows)
+    assert ": holds.**" in said(rows(1, 1), noise)
+    assert ": in part.**" in said(rows(2, 1), noise)

@@ -1,0 +1,1 @@
+"""The studies, one folder per paper and one file per claim; README.md says what belongs where."""

@@ -1,0 +1,1 @@
+"""Claims of Balestriero & LeCun (2025), LeJEPA."""

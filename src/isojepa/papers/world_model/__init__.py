@@ -1,0 +1,1 @@
+"""Claims of Klindt, LeCun & Balestriero (2026), When Does LeJEPA Learn a World Model?"""
