@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 
 def alternate(
@@ -81,3 +82,15 @@ def row(name: str, value: float, target: float | None, details: dict | None = No
     """One line; a negative target is an upper limit, None is for information."""
     met = target is None or (value >= target if target > 0 else value <= -target)
     return {"name": name, "value": value, "target": target, "met": bool(met), "details": details or {}}
+
+
+def stepper(encoder: Any, world: Any, objective: Any, recipe: Any) -> Callable[[], object]:
+    """A function that trains one step at each call, as `fit` does, without evaluations."""
+    from isojepa.training.interrupts import Interrupts
+    from isojepa.training.loop import _Training
+    from isojepa.training.team import Team
+
+    training = _Training({"encoder": encoder}, world, objective, recipe, 0, (), (), Team(recipe))
+    training._prepare()
+    interrupts = Interrupts()
+    return lambda: training._step(interrupts)

@@ -17,7 +17,7 @@ import sigreg
 import textbook
 import torch
 from certifying import certificates
-from measure import alternate, row
+from measure import alternate, row, stepper
 from rich.console import Console
 from rich.table import Table
 from starting import starting
@@ -31,7 +31,6 @@ from isojepa.names import choose
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.runs import build_all
-from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe
 from isojepa.training.records import versions
 
@@ -40,23 +39,23 @@ RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
 
 def step(label: str, config: Config, least: float | None) -> list[dict]:
     """A whole training step against the same step with the textbook SIGReg, and the encoder alone."""
-    fabric = _fabric("cpu")
     encoder, world, objective = build_all(config)
     recipe = replace(config.training, steps=10**9, checkpoint_seconds=1e9, accelerator="cpu")
-    ours = _Training(encoder, world, objective, recipe, 0, None, (), fabric)
+    dim = config.context.embedding
     slow_encoder, _, slow_objective = build_all(config)
-    slow_objective.regularizer = TextbookRegularizer(slow_objective.regularizer.slices_for(world.dim))
-    slow = _Training(slow_encoder, world, slow_objective, recipe, 0, None, (), fabric)
+    slow_objective.regularizer = TextbookRegularizer(slow_objective.regularizer.slices_for(dim))
     alone, _, _ = build_all(config)
     pairs = world.sample(recipe.batch, ij.generator(0, "bench"))
     x = torch.cat((pairs.views[0], pairs.views[1]))
-    upstream = torch.randn(len(x), world.dim, generator=ij.generator(0, "bench"))
+    upstream = torch.randn(len(x), dim, generator=ij.generator(0, "bench"))
 
     def encode() -> None:
         alone.zero_grad()
         alone(x).backward(upstream)
 
-    times = alternate({"step": ours._step, "textbook": slow._step, "encoder": encode})
+    ours = stepper(encoder, world, objective, recipe)
+    slow = stepper(slow_encoder, world, slow_objective, recipe)
+    times = alternate({"step": ours, "textbook": slow, "encoder": encode})
     return [
         row(f"{label}: step, textbook / ours", times["textbook"] / times["step"], least, times),
         row(

@@ -3,10 +3,11 @@ model would be faster than one after another. One thread, as every process of a 
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from measure import alternate, row
+from measure import alternate, row, stepper
 from torch.func import functional_call, stack_module_state, vmap
 
 from isojepa.config import Config
@@ -16,7 +17,6 @@ from isojepa.papers.world_model import scaling
 from isojepa.registry import make
 from isojepa.runs import build_all
 from isojepa.seeds import generator
-from isojepa.training.loop import _fabric, _Training
 from isojepa.training.recipe import Recipe
 
 BATCH = 512
@@ -36,12 +36,12 @@ def sweeping() -> list[dict]:
 def growth() -> list[dict]:
     """Time of a step of the scaling study over what the encoder's operations predict from 64 latents."""
     cells = {
-        cell.config.world.dim: cell.config
+        cell.trained.context.dim: cell.trained
         for cell in scaling.cells("standard")
         if cell.labels["method"] == "SIGReg" and cell.labels["settings"] == "ours"
     }
     dims = [dim for dim in cells if dim >= 64]
-    steps = {str(dim): _training(cells[dim], BATCH)._step for dim in dims}
+    steps = {str(dim): _step(cells[dim], BATCH) for dim in dims}
     times = alternate(steps, seconds=3.0)
     rows = []
     for dim in dims[1:]:
@@ -59,7 +59,7 @@ def together() -> list[dict]:
     for name, config in kinds.items():
         for batch in (256, 1024):
             config = replace(config, objective=LeJEPASpec(slices=16))
-            single = _training(config, batch)._step
+            single = _step(config, batch)
             times = alternate({"single": single, "together": _Together(config, batch).step}, seconds=2.0)
             ratio = times["single"] / (times["together"] / SEEDS)
             label = f"{SEEDS} seeds as one model, {name}, batch {batch}: time per run, alone / together"
@@ -67,10 +67,9 @@ def together() -> list[dict]:
     return rows
 
 
-def _training(config: Config, batch: int) -> _Training:
+def _step(config: Config, batch: int) -> Callable[[], object]:
     recipe = Recipe(steps=10**9, batch=batch, batch_start=None, eval_samples=64, accelerator="cpu")
-    encoder, world, objective = build_all(config)
-    return _Training(encoder, world, objective, recipe, 0, None, (), _fabric("cpu"))
+    return stepper(*build_all(config), recipe)
 
 
 class _Together:
