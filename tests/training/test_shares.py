@@ -27,7 +27,7 @@ def numbered(states=20):
 
 
 def ids_of(source, recipe, seed=0, start=0):
-    return [batch.ids.tolist() for batch in Shares(source, recipe, seed).from_step(start)]
+    return [batch.ids.tolist() for (batch,) in Shares(source, recipe, seed).from_step(start)]
 
 
 def test_every_state_comes_once_in_an_epoch():
@@ -94,7 +94,7 @@ def test_processes_that_load_do_not_change_a_bit():
 
 def test_the_views_of_a_state_are_new_in_every_epoch():
     batches = list(Shares(Noisy(), Recipe(**{**options(), "steps": 2, "batch": 20}), 0).from_step(0))
-    first, second = (batch.views[0][batch.ids.argsort()] for batch in batches)
+    first, second = (batch.views[0][batch.ids.argsort()] for (batch,) in batches)
     assert not (first == second).any()
 
 
