@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from isojepa.sweep.job import Chunk
 from isojepa.sweep.record_state import pace, state_of
 from isojepa.sweep.slurm import Slurm, queued, split
 from isojepa.sweep.work import NOTES, notes_path
+from isojepa.training.records import Record
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
 
 TOOLS = Path(__file__).parents[2] / "tools" / "slurm"
@@ -373,3 +375,22 @@ def test_a_refused_submission_is_one_line(tmp_path, cluster):
     assert code == 2
     assert out.splitlines()[-1].startswith("error: sbatch refused the jobs:")
     assert "Invalid partition" in out.splitlines()[-1]
+
+
+@needs_slurm
+@pytest.mark.slow
+def test_a_job_of_two_tasks_trains_one_run_on_two_ranks(tmp_path, cluster):
+    settings = tmp_path / "run.json"
+    settings.write_text(json.dumps(tiny().to_dict()))
+    told = {}
+    for tasks in (1, 2):
+        record = tmp_path / str(tasks)
+        srun = ["srun", "--ntasks", str(tasks), "--mem", "1000"]
+        train = [sys.executable, "-m", "isojepa", "train", "--config", str(settings), "--record", str(record)]
+        done = subprocess.run(
+            [*srun, *train, "--json"], capture_output=True, text=True, timeout=200, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        told[tasks] = json.loads(done.stdout)  # of the first rank alone
+        assert Record.open(record).result["ranks"] == tasks
+    assert told[2]["r2"] == pytest.approx(told[1]["r2"], abs=1e-5)

@@ -259,11 +259,11 @@ def test_shares_are_parts_of_the_same_parts_on_any_number_of_ranks(size, ranks, 
 
 def test_batches_too_small_to_share_are_refused():
     recipe = ij.Recipe(batch=64, batch_start=8)
-    with pytest.raises(ValueError, match="2 states at least to each of 5 ranks, got 8"):
+    with pytest.raises(ValueError, match="2 states at least for each of 5 ranks, got 8"):
         Shares(world(), recipe, 0, rank=0, ranks=5)
-    with pytest.raises(ValueError, match="2 states at least to each of 3 ranks and 2 parts, got 8"):
+    with pytest.raises(ValueError, match="2 states at least for each of 3 ranks in each of 2 parts, got 8"):
         Shares(world(), ij.Recipe(batch=64, batch_start=8, accumulate=2), 0, rank=0, ranks=3)
-    with pytest.raises(ValueError, match="2 states at least to each of 3 ranks, got 5"):
+    with pytest.raises(ValueError, match="2 states at least for each of 3 ranks, got 5"):
         Shares(world(), ij.Recipe(pairs=5), 0, rank=0, ranks=3)
 
 

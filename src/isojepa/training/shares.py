@@ -66,11 +66,15 @@ class Shares:
     ) -> None:
         smallest = min(recipe.batch_at(0), recipe.pairs or recipe.batch)
         parts = recipe.accumulate
-        if smallest < 2 * ranks * parts:
-            cut = " and ".join(
-                f"{count} {what}" for count, what in ((ranks, "ranks"), (parts, "parts")) if count > 1
+        if smallest < 2 * parts:
+            raise ValueError(
+                f"accumulate must leave 2 states at least in each part of {smallest}, got {parts}"
             )
-            raise ValueError(f"the first batch must leave 2 states at least to each of {cut}, got {smallest}")
+        if smallest < 2 * parts * ranks:
+            cut = f" in each of {parts} parts" if parts > 1 else ""
+            raise ValueError(
+                f"the first batch must have 2 states at least for each of {ranks} ranks{cut}, got {smallest}"
+            )
         self.source, self.recipe, self.seed = source, recipe, seed
         self.rank, self.ranks, self.pin = rank, ranks, pin
         self._fixed = None
