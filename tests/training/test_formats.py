@@ -326,9 +326,6 @@ def test_all_committed_rows_with_configs_are_among_them():
     assert {record_id(config.to_dict()) for config in configs} == asked
 
 
-@pytest.mark.xfail(
-    strict=True, reason="read_kept looks rows up by the names of their folders, which are old ids"
-)
 @pytest.mark.parametrize("name", [name for name in STUDIES if find_study(name).sources])
 def test_studies_of_the_runs_of_others_find_all_their_rows(name):
     evidence = read_kept(find_study(name), RESULTS, "standard")

@@ -281,7 +281,7 @@ def test_the_keywords_of_fit_are_exactly_the_settings_of_a_recipe():
         ({"precision": "float8"}, "precision must be one of .*got 'float8'"),
         ({"average": 1.0}, r"average must lie in \(0, 1\) or be none, got 1.0"),
         ({"accumulate": 0}, "accumulate must be an integer of at least 1, got 0"),
-        ({"accumulate": 10}, "must leave 2 states at least to each of 10 parts, got 18"),
+        ({"accumulate": 10}, "accumulate must leave 2 states at least in each part of 18, got 10"),
     ],
 )
 def test_what_a_recipe_cannot_mean_is_refused(spiral, options, message):

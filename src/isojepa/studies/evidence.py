@@ -14,10 +14,10 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
-from isojepa.studies.cells import RECORDS, Row, is_computed, record_of
+from isojepa.studies.cells import RECORDS, Row, is_computed
 from isojepa.studies.study import AnyStudy, collect, unique
 from isojepa.training.formats import format_of
-from isojepa.training.records import Record
+from isojepa.training.records import Record, record_id
 
 _DIGITS = 9
 _HEADER = {"study": str, "scale": str, "runs": int, "missing": int, "versions": list, "defaults": dict}
@@ -169,8 +169,9 @@ def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Ev
         told = ", ".join(f"{name} is {scale}" for name, scale in scales.items())
         raise ValueError(f"{folder} holds rows of different scales: {told}")
     cells = unique(study.plan(kept[0].scale))
-    known = {row.record: row for evidence in kept for row in evidence.rows}
-    named = [(known.get(record_of(cell.config).name), cell) for cell in cells]
+    # by what they are: the names of their folders may be those of an older format
+    known = {record_id(row.config): row for evidence in kept for row in evidence.rows}
+    named = [(known.get(record_id(cell.config.to_dict())), cell) for cell in cells]
     rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
     versions = [version for evidence in kept for version in evidence.versions]
     each = [version for index, version in enumerate(versions) if version not in versions[:index]]
