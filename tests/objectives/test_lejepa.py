@@ -97,3 +97,8 @@ def test_one_sample_is_refused():
 def test_more_global_views_than_views_are_refused():
     with pytest.raises(ValueError, match="global_views must be at most the 2 views, got 5"):
         LeJEPA(global_views=5)(sample(views=2))
+
+
+def test_pairs_of_views_know_no_centre_of_some_of_them():
+    with pytest.raises(ValueError, match="must be all views, or alignment 'centre', got 1 of 3"):
+        LeJEPA(alignment="pairwise")(torch.randn(3, 16, 2), global_views=1)

@@ -60,6 +60,11 @@ class LeJEPA(nn.Module):
         global_views = global_views if self.global_views is None else self.global_views
         if global_views is not None and not 1 <= global_views <= len(views):
             raise ValueError(f"global_views must be at most the {len(views)} views, got {global_views}")
+        if global_views not in (None, len(views)) and self.alignment != "centre":
+            raise ValueError(
+                f"global_views must be all views, or alignment 'centre', got {global_views} of {len(views)} "
+                f"with {self.alignment!r}"
+            )
         if self.alignment == "centre":
             alignment = to_centre(views, global_views)
         else:

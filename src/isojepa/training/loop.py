@@ -71,7 +71,8 @@ def fit(
         objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
         recipe: steps, batch, learning rate, devices, ...
         evaluations: what is measured while it trains; by default recovery where the source knows its
-            latents, else the spread of the embedding.
+            latents, else the spread of the embedding, on fresh draws of the source. A finite set has no
+            fresh ones: hand in evaluations of another set, e.g. `Recovery(held_out)`.
         seed: draws the data, the slices and the held-out set.
         record: folder of the run; none keeps everything in memory.
         config: what the record says it was made from; by default a description of the arguments.
