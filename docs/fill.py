@@ -179,6 +179,42 @@ def found() -> str:
     return "\n\n".join(parts)
 
 
+def costs() -> str:
+    """What a step costs, as measured and fitted."""
+    found = json.loads((RESULTS / "scale.json").read_text())
+    model = found["model"]
+    lines = ["| piece | µs per state | µs per step | worst misfit |", "|---|---|---|---|"]
+    for piece in ("compute", "loss", "load"):
+        state, step, misfit = (model[f"{piece}_{what}"] for what in ("per_state", "per_step", "misfit"))
+        lines.append(f"| {piece} | {1e6 * state:.2f} | {1e6 * step:.0f} | {misfit:.0%} |")
+    lines.append(f"| optimiser | | {1e6 * model['optimizer_per_step']:.0f} | |")
+    lines += ["", "| exchange | ranks | measured, µs | by the model, µs |", "|---|---|---|---|"]
+    for row in found["measured"]:
+        for name, seconds in row.get("exchange", {}).items():
+            size = f"{4 * found['setting']['numbers'][name]:,} bytes"
+            by_model = 1e6 * row["foretold"][name]
+            lines.append(f"| {size} | {row['ranks']} | {1e6 * seconds:.0f} | {by_model:.0f} |")
+    return "\n".join(lines)
+
+
+def carried() -> str:
+    """The model on devices that are assumed."""
+    rows = json.loads((RESULTS / "scale.json").read_text())["carried"]
+    lines = [
+        "| devices | batch | compute, ms | loss, ms | its exchange, ms | gradients, ms | step, ms | at work "
+        "| images/s | read, GB/s | cores per device | days for a billion |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        pieces = [1e3 * row[key] for key in ("compute", "loss", "exchange", "gradients", "step")]
+        times = [f"{value:,.0f}" if value >= 100 else f"{value:.2g}" for value in pieces]
+        cells = [f"{row['devices']:,}", f"{row['batch']:,}", *times, f"{row['efficiency']:.0%}"]
+        cells += [f"{row['images_per_second']:,.0f}", f"{row['gigabytes_per_second']:.3g}"]
+        cells += [f"{row['cores_per_device']:.1f}", f"{row['days']:.2g}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def tree() -> str:
     """Every module with the first line of its docstring, room by room in the order of imports."""
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
@@ -221,6 +257,7 @@ PAGES = {
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
     "docs/spectrum.md": {"trust": trust},
+    "docs/scale.md": {"costs": costs, "carried": carried},
 }
 
 
