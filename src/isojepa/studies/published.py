@@ -5,14 +5,11 @@ number that was not printed.
 """
 
 import csv
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from isojepa.names import choose
-from isojepa.studies.findings import compare
 
 Value = str | int | float | None
 
@@ -64,12 +61,6 @@ class Published:
 
     r2_rounding = 5e-7
     """Half a unit of the last printed digit of r2_h_to_z: more than its deviation in few dimensions."""
-
-    def beside(self, r2: Sequence[float]) -> dict[str, Any]:
-        """Our R^2, one for each run, beside the published; see `isojepa.studies.findings.compare`."""
-        if not r2:
-            return {}
-        return compare(r2, self.r2_h_to_z, self.r2_h_to_z_std, self.runs, self.r2_rounding)
 
 
 def published_scaling(method: str, dim: int) -> Published:

@@ -127,12 +127,9 @@ class Rows(list[Row]):
         return found
 
     def over(self, other: Iterable[Row], score: str, *on: str) -> "Rows":
-        """Each row with its score divided by that of each other row which agrees in some labels.
+        """Each row with its score divided by that of each other row that agrees in some labels.
 
-        Args:
-            other: what is divided by; rows whose score is zero or was not measured are left out.
-            score: of both.
-            on: the labels that must agree.
+        Others whose score is zero or was not measured are left out.
         """
         below = grouped(list(other), *on)
         return Rows(

@@ -130,14 +130,9 @@ def judged(truths: Iterable[bool], **facts: Value) -> Judgement:
 def asks(
     lines: Callable[[Rows], Lines], key: str, test: Callable[[Any], bool], text: str = "", order: str = ""
 ) -> Judge:
-    """The judge of lines that the rows give.
+    """The judge of lines that the rows give, of those that have something at a key; see `judge_lines`.
 
-    Args:
-        lines: rows -> lines of a table.
-        key: of what is asked about; lines that lack it are not asked.
-        test: of what stands there.
-        text: see `judge_lines`.
-        order: key by which `low` and `high` are told, that of the question unless given.
+    `low` and `high` are told by another key, if one is given as the order.
     """
 
     def judge(rows: Rows) -> Judgement:

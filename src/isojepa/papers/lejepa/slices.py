@@ -14,7 +14,7 @@ from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import EppsPulley
 from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.seeds import generator
-from isojepa.studies.cells import Cell, Computation, crossed
+from isojepa.studies.cells import Cell, Computation
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, below, judge_values
@@ -31,28 +31,23 @@ statistic = EppsPulley().statistic  # (samples, directions) -> (directions,)
 
 def cells(scale: str) -> list[Cell]:
     """For each dimension: Figure 7, its ends after more steps, the samplers in training and as estimators."""
-    found, quick = list[Cell](), scale == "quick"
+    found, quick = [], scale == "quick"
     sizes, sets = (QUICK, 3) if quick else (SIZES, 400)
     few, more = ([4, 16], [1024]) if quick else ([2**k for k in range(1, 11)], [2048, 4096])
-
-    def asked(part: str, dim: int, count: int, kind: str = "", sampler: str = "") -> Computation:
-        place = {"dim": dim, "count": count}
-        if part == "estimators":
-            return Computation({"samples": sizes["samples"], "sets": sets, **place})
-        how: dict[str, Any] = {"resample": kind == "resampled", "sampler": sampler}
-        how["steps"] = sizes["steps"] * (LONGER if part == "longer" else 1)
-        return Computation({**sizes, **place, **how, "seeds": sizes["seeds"] if count <= 512 else 1})
-
     for dim in (4, 8) if quick else (16, 64, 256):
-        for part, count, kind, sampler in (
-            ("figure 7", few, ("fixed", "resampled"), "gaussian"),
-            ("figure 7", more, "fixed", "gaussian"),
-            ("longer", FEW, "resampled", "gaussian"),
-            ("longer", more[-1], "fixed", "gaussian"),
-            ("samplers", (4, 16, 64), "resampled", SAMPLERS),
-        ):
-            found += crossed(asked, part=part, dim=dim, count=count, kind=kind, sampler=sampler)
-        found += crossed(asked, part="estimators", dim=dim, count=(4, 16, 64, 256))
+        asked = [("figure 7", n, kind, "gaussian", 1) for n in few for kind in ("fixed", "resampled")]
+        asked += [("figure 7", n, "fixed", "gaussian", 1) for n in more]
+        asked += [("longer", FEW, "resampled", "gaussian", LONGER)]
+        asked += [("longer", more[-1], "fixed", "gaussian", LONGER)]
+        asked += [("samplers", n, "resampled", name, 1) for n in (4, 16, 64) for name in SAMPLERS]
+        for part, count, kind, sampler, longer in asked:
+            how = {"dim": dim, "count": count, "resample": kind == "resampled", "sampler": sampler}
+            how |= {"steps": longer * sizes["steps"], "seeds": sizes["seeds"] if count <= 512 else 1}
+            labels = {"part": part, "dim": dim, "count": count, "kind": kind, "sampler": sampler}
+            found.append(Cell(Computation(sizes | how), labels))
+        for count in (4, 16, 64, 256):
+            settings = {"samples": sizes["samples"], "dim": dim, "count": count, "sets": sets}
+            found.append(Cell(Computation(settings), {"part": "estimators", "dim": dim, "count": count}))
     return found
 
 
@@ -148,11 +143,9 @@ def _shares(rows: Rows, part: str, *on: str, score: str = "after") -> list[float
 
 def _few(rows: Rows) -> Judgement:
     """Few resampled directions over each set of thousands that stay fixed."""
-    own = rows.where(part="figure 7")
-    many = own.where(kind="fixed", count=lambda count: count >= MANY)
-    return judge_values(
-        own.where(kind="resampled", count=FEW).over(many, "after", "dim").values("after"), LOWER
-    )
+    few = rows.where(part="figure 7", kind="resampled", count=FEW)
+    many = rows.where(part="figure 7", kind="fixed", count=lambda count: count >= MANY)
+    return judge_values(few.over(many, "after", "dim").values("after"), LOWER)
 
 
 def _more(rows: Rows) -> Judgement:

@@ -7,7 +7,7 @@ rho. SIGReg is n times a distance, so a weight means the same only at the same b
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from isojepa.config import Config
@@ -16,7 +16,7 @@ from isojepa.registry import changed, make
 from isojepa.report.charts import Chart, Curve, HeatMap, curves_chart
 from isojepa.studies.cells import Cell, crossed
 from isojepa.studies.findings import Value
-from isojepa.studies.measured import measured, spread
+from isojepa.studies.measured import spread
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_OBJECTIVES, published_plane, shortened
 from isojepa.studies.specs import ChartSpec, TableSpec, heat_map
@@ -86,17 +86,21 @@ def places(rows: Rows, settings: str = OURS) -> Lines:
 
 def _losses(own: Rows) -> dict[str, Any]:
     """Losses of the rows of a place, and what the loss prefers there."""
-    weight, rho = own.label("weight"), own.label("rho")
+    weight, rho = float(own.label("weight")), float(own.label("rho"))
     correlation = rho if own.label("settings") == OURS else rho**2  # of the published pairs
     best, alignment = preferred(weight, correlation, BATCH), own.mean("alignment")
-    terms = [(measured(row, "sigreg"), measured(row, "alignment")) for row in own]
-    losses = [weight * s + (1 - weight) * a for s, a in terms if s is not None and a is not None]
+
+    def loss(sigreg: float | None) -> float | None:
+        if sigreg is None or alignment is None:
+            return None
+        return weight * sigreg + (1 - weight) * alignment
+
     return {
         "r2_preferred": best.r2 if best.variance > 0.01 else None,  # else nothing is left of the map
         "orthogonality_preferred": best.orthogonality,
-        "loss": fmean(losses) if losses else None,
+        "loss": loss(own.mean("sigreg")),
         # of the measured alignment with the least SIGReg there is, which no noise of SIGReg enters
-        "loss_least": None if alignment is None else weight * least_sigreg(BATCH) + (1 - weight) * alignment,
+        "loss_least": loss(least_sigreg(BATCH)),
         "loss_preferred": best.loss,
         "loss_spiral": weight * NULL + (1 - weight) * (1 - spiral_correlation(correlation)) / 2,
     }
@@ -106,8 +110,10 @@ Found = tuple[str, Iterable[bool]]  # what was found at the places of a publishe
 
 
 def _limit(key: str, test: Callable[[float], bool], text: str) -> Callable[[Lines], Found]:
-    """Whether a number passes a test at all places. The text may name ranges by their keys, and two more:
-    `top`, the rho of the highest R^2, and `turned`, the highest R^2 by a rotation."""
+    """Whether a number passes a test at all places, and a text with ranges by key.
+
+    It may name `top` too, the rho of the highest R^2, and `turned`, the highest R^2 by a rotation.
+    """
 
     def judge(lines: Lines) -> Found:
         told = {name: _range(lines, name) for name in ("r2", "r2_grid", "orthogonality")}
@@ -150,36 +156,20 @@ def _degrades(lines: Lines) -> Found:
     return "; ".join(found), good
 
 
-Claim = tuple[Sequence[float], Sequence[float], Callable[[Lines], Found]]  # asked at these weights and rhos
-INSIDE = "R² {r2}; in-sample on the published grid of points {r2_grid}"
-CLAIMS: dict[str, Claim] = {
-    "R² > 0.97 at weights 1e-3 and 5e-3 with ρ 0.9 and 0.95": (
-        WEIGHTS[3:5],
-        RHOS[4:6],
-        _limit("r2", lambda r2: r2 > 0.97, INSIDE),
-    ),
-    "orthogonality error about 0.15 there": (
-        WEIGHTS[3:5],
-        RHOS[4:6],
-        _limit("orthogonality", lambda error: 0.1 <= error <= 0.2, "orthogonality error {orthogonality}"),
-    ),
-    "R² > 0.96 and orthogonality error < 0.2 at weights 1e-3 to 1e-2 with ρ 0.8 to 0.95": (
-        WEIGHTS[3:6],
-        RHOS[3:6],
-        _both,
-    ),
-    "R² about 0 at weight 0.5, whatever ρ": (
-        WEIGHTS[8:],
-        RHOS,
-        _limit("r2", lambda r2: r2 < 0.1, "R² {r2}, highest at ρ {top:g}"),
-    ),
-    "at weights up to 1e-2 R² grows with ρ": (WEIGHTS[:6], RHOS, _monotone),
-    "at weights 5e-2 and 1e-1 R² peaks at a moderate ρ and is lower at 0.99": (WEIGHTS[6:8], RHOS, _degrades),
-    "weights below 1e-4 are not enough, whatever ρ": (
-        WEIGHTS[:2],
-        RHOS,
-        _limit("r2", lambda r2: r2 < 0.9, "R² {r2}; by a rotation at most {turned:.3f}"),
-    ),
+_best = _limit("r2", lambda r2: r2 > 0.97, "R² {r2}; in-sample on the published grid of points {r2_grid}")
+_right = _limit("orthogonality", lambda far: 0.1 <= far <= 0.2, "orthogonality error {orthogonality}")
+_nothing = _limit("r2", lambda r2: r2 < 0.1, "R² {r2}, highest at ρ {top:g}")
+_little = _limit("r2", lambda r2: r2 < 0.9, "R² {r2}; by a rotation at most {turned:.3f}")
+GOOD = "R² > 0.96 and orthogonality error < 0.2 at weights 1e-3 to 1e-2 with ρ 0.8 to 0.95"
+CLAIMS: dict[str, tuple[Callable[[Lines], Found], Sequence[float], Sequence[float]]] = {
+    # asked at these weights and rhos
+    "R² > 0.97 at weights 1e-3 and 5e-3 with ρ 0.9 and 0.95": (_best, WEIGHTS[3:5], RHOS[4:6]),
+    "orthogonality error about 0.15 there": (_right, WEIGHTS[3:5], RHOS[4:6]),
+    GOOD: (_both, WEIGHTS[3:6], RHOS[3:6]),
+    "R² about 0 at weight 0.5, whatever ρ": (_nothing, WEIGHTS[8:], RHOS),
+    "at weights up to 1e-2 R² grows with ρ": (_monotone, WEIGHTS[:6], RHOS),
+    "at weights 5e-2 and 1e-1 R² peaks at a moderate ρ and is lower at 0.99": (_degrades, WEIGHTS[6:8], RHOS),
+    "weights below 1e-4 are not enough, whatever ρ": (_little, WEIGHTS[:2], RHOS),
 }
 
 
@@ -187,7 +177,7 @@ def ask(rows: Rows) -> Lines:
     """Every published statement with what the runs say of it; those about no place of theirs are left out."""
     answers = Lines()
     for settings in (OURS, PUBLISHED):
-        for claim, (weights, rhos, judge) in CLAIMS.items():
+        for claim, (judge, weights, rhos) in CLAIMS.items():
             lines = places(rows, settings).known("r2").where(weight=weights, rho=rhos)
             found, truths = judge(lines) if lines else ("", ())
             if answered := list(truths):

@@ -16,7 +16,7 @@ from isojepa.objectives import matched_sigma
 from isojepa.registry import Spec, changed, make
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.studies.cells import Cell, crossed
-from isojepa.studies.findings import Value
+from isojepa.studies.findings import Value, compare
 from isojepa.studies.measured import cpu_seconds, lowest_loss, microseconds_a_pair, pairs_of, share
 from isojepa.studies.published import Published, published_scaling, read_published
 from isojepa.studies.rows import Lines, Rows
@@ -151,11 +151,13 @@ def _every(rows: Rows) -> Lines:
 
 
 def _compared(own: Rows) -> dict[str, Value]:
-    known = beside(own.label("method"), own.label("dim"))
+    known, found = beside(own.label("method"), own.label("dim")), own.values("r2")
     if known is None:
         return {}
-    line = known.beside(own.values("r2")) | {"alignment_published": known.alignment_loss}
-    return line | {"orthogonality_published": known.orthogonality_error}
+    numbers = (known.r2_h_to_z, known.r2_h_to_z_std, known.runs, known.r2_rounding)
+    line = compare(found, *numbers) if found else {}
+    line["orthogonality_published"] = known.orthogonality_error
+    return line | {"alignment_published": known.alignment_loss}
 
 
 def _methods(rows: Rows) -> Lines:
