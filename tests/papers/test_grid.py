@@ -9,14 +9,20 @@ import torch
 
 from isojepa.objectives import SIGReg
 from isojepa.objectives.alignment import to_centre
-from isojepa.papers.world_model.grid import CLAIMS, RHOS, SEEDS, SPOTS, STUDY, WEIGHTS, ask
+from isojepa.papers.world_model.grid import CLAIMS, RHOS, SEEDS, SPOTS, STUDY, WEIGHTS
+from isojepa.papers.world_model.grid import ask as ask_rows
 from isojepa.papers.world_model.grid_theory import least_sigreg, preferred, spiral_correlation
 from isojepa.runs import build_all, record_path
 from isojepa.seeds import generator
+from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.settings import OURS, PUBLISHED
 from isojepa.studies.study import Row, unique
 from isojepa.worlds import OrnsteinUhlenbeck, Spiral, World
 from tests.studies.made_up_rows import lost_row, made_up_row
+
+
+def ask(rows: list[Row]) -> Lines:
+    return ask_rows(Rows(rows))
 
 
 def row_at(weight: float, rho: float, settings: str = OURS, **scores: object) -> Row:

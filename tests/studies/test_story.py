@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from isojepa.report.charts import Curve, curves_chart
-from isojepa.studies.cells import Row
+from isojepa.studies.cells import Computation, Row, crossed
 from isojepa.studies.evidence import gather, read_evidence
 from isojepa.studies.findings import Findings, Table
-from isojepa.studies.lines import by_label, curves, heat_map, pivot, ratios
-from isojepa.studies.measured import select
-from isojepa.studies.specs import ChartSpec, Rows, TableSpec
-from isojepa.studies.statements import VERDICTS, Judgement, Statement, below, judge_lines, judge_values
+from isojepa.studies.rows import Lines, Rows
+from isojepa.studies.specs import ChartSpec, TableSpec, heat_map
+from isojepa.studies.statements import VERDICTS, Judgement, Statement, asks, below, judge_lines, judge_values
 from isojepa.studies.story import Story, tell
 from isojepa.studies.study import Study
 from isojepa.studies.writing import write_report
@@ -35,9 +34,7 @@ Never said: {unknown:.3f}.
 Look at the *last*.
 
 {table by_dim: By dimension}
-| latents | {*} |
-|---|---|
-| {dim:d} | {*:.6f} |
+| latents {dim:d} | {*:.6f} |
 Means of {runs} runs.
 
 ## Nothing to see
@@ -45,8 +42,7 @@ Means of {runs} runs.
 Words about a table that is empty.
 
 {table empty}
-| latents |
-| {dim:d} |
+| latents {dim:d} |
 
 ## Notes
 
@@ -75,7 +71,7 @@ def judge(rows: Rows) -> Judgement:
 
 
 def panels(rows: Rows) -> list:
-    return [curves_chart("R²", "latents", "R²", curves(rows, "dim", "r2", "{objective}"), scale="linear")]
+    return [curves_chart("R²", "latents", "R²", rows.curves("dim", "r2", "{objective}"), scale="linear")]
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ def study(tmp_path: Path) -> Study:
         cells=cells,
         story=path,
         tables=[
-            TableSpec("by_dim", lambda rows: pivot(rows, ["dim"], "{objective}, {seed}", "r2")),
+            TableSpec("by_dim", lambda rows: rows.pivot(["dim"], "{objective}, {seed}", "r2")),
             TableSpec("empty", lambda rows: []),
         ],
         charts=[ChartSpec("curve", panels)],
@@ -162,8 +158,8 @@ def test_a_section_whose_tables_are_empty_is_left_out(study: Study) -> None:
         ),
         ("{chart curve}", "No chart.", "does not show curve"),
         ("does not hold: ", "", "no sentence for: does not hold"),
-        ("| {dim:d} | {*:.6f} |", "| {dim:d} |", "a header and one line of as many cells"),
-        ("| {dim:d} | {*:.6f} |", "| {dim:d} | r2 |", r"must be \{key\} or \{key:form\}"),
+        ("| latents {dim:d} | {*:.6f} |\n", "", r"must be \| title \{key:form\} \|"),
+        ("| latents {dim:d} | {*:.6f} |", "| latents {dim:d} | r2 |", r"must be \| title \{key:form\} \|"),
         ("Made-up numbers", "{runs} numbers", "must begin with the claim"),
         ("{statement good: R² is above 0.9 everywhere}", "{statement good}", "must have a claim"),
     ],
@@ -225,22 +221,49 @@ def test_lines_are_told_by_how_they_were_judged() -> None:
     assert judge_lines([], below(1), "{r2}", "r2").verdict == "cannot be asked"
 
 
+def test_lines_that_lack_what_is_asked_are_not_asked() -> None:
+    lines = Lines([{"dim": 2, "r2": 0.5, "gap": 3}, {"dim": 4, "r2": 0.9, "gap": 1}, {"dim": 8, "r2": None}])
+    found = asks(lambda rows: lines, "r2", below(0.8), "{dim}", order="gap")(Rows())
+    assert (found.verdict, found.facts["low"], found.facts["high"]) == ("in part", "4", "2")
+    assert lines.where(dim=(2, 8), gap=lambda gap: gap > 1) == [{"dim": 2, "r2": 0.5, "gap": 3}]
+
+
+def test_cells_are_made_of_all_combinations_of_labels() -> None:
+    found = crossed(lambda dim, what: Computation({"n": dim}), dim=(1, 2), what="it")
+    assert [dict(cell.labels) for cell in found] == [{"dim": 1, "what": "it"}, {"dim": 2, "what": "it"}]
+    assert [cell.settings for cell in found] == [{"n": 1}, {"n": 2}]
+
+
 def test_rows_become_lines_curves_and_ratios() -> None:
-    rows = rows_of(0.5, 0.6) + [replace(row, labels={**row.labels, "seed": 1}) for row in rows_of(0.25, 0.2)]
-    assert ratios(rows, "seed", 1, 0, "r2", ["dim"]) == {(2,): 0.5, (4,): pytest.approx(1 / 3)}
-    assert by_label(rows, "dim", "r2") == {2.0: 0.375, 4.0: pytest.approx(0.4)}
-    assert pivot(rows[:3], ["dim"], "seed {seed}", "r2") == [
-        {"dim": 2, "seed 0": 0.5, "seed 1": 0.25},
-        {"dim": 4, "seed 0": 0.6, "seed 1": None},
+    again = [replace(row, labels={**row.labels, "seed": 1}) for row in rows_of(0.25, 0.2)]
+    rows = Rows(rows_of(0.5, 0.6) + again)
+    ratios = rows.where(seed=1).over(rows.where(seed=0), "r2", "dim")
+    assert ratios.values("r2") == [0.5, pytest.approx(1 / 3)]
+    assert [row.labels["dim"] for row in ratios] == [2, 4]
+    assert rows.where(seed=1, dim=2).over(rows.where(seed=0), "r2").values("r2") == [
+        0.5,
+        pytest.approx(5 / 12),
     ]
-    first, second = curves(rows, "dim", "r2", "{seed}", {"SIGReg": "dashed"}, height=lambda r2: 1 - r2)
+    assert rows.points("dim", "r2") == {2.0: 0.375, 4.0: pytest.approx(0.4)}
+    assert Rows(rows[:3]).pivot(["dim"], "seed {seed}", "r2", runs=len) == [
+        {"dim": 2, "seed 0": 0.5, "seed 1": 0.25, "runs": 2},
+        {"dim": 4, "seed 0": 0.6, "seed 1": None, "runs": 1},
+    ]
+    assert rows.lines(["objective"], "r2", lambda own: {"first": own.label("dim")}, again="r2") == [
+        {"objective": "SIGReg", "r2": pytest.approx(0.3875), "first": 2, "again": pytest.approx(0.3875)}
+    ]
+    parts = Rows([replace(rows[0], scores={"a": 1.0, "b": 2.0})]).split("part", ("a", "b"), "size")
+    assert [(row.labels["part"], row.scores) for row in parts] == [("a", {"size": 1.0}), ("b", {"size": 2.0})]
+    first, second = rows.curves("dim", "r2", "{seed}", {"SIGReg": "dashed"}, height=lambda r2: 1 - r2)
     assert first == Curve("0", {2.0: 0.5, 4.0: 0.4}, 1, "dashed")
     assert (second.name, second.color) == ("1", 2)
+    assert rows.curves("dim", "r2", "all")[0].color == 0
     lines = [{"w": 1, "rho": 0.5, "r2": 0.1}, {"w": 2, "rho": 0.9, "r2": 0.2}]
     heat = heat_map(lines, "rho", "w", "r2", title="t", across="ρ", up="w")
     assert heat.values == [[0.1, None], [None, 0.2]]
     assert (heat.columns, heat.rows) == (["0.5", "0.9"], ["1", "2"])
-    assert select(rows, seed=1, dim=4)[0].scores["r2"] == 0.2
+    assert rows.where(seed=1, dim=4)[0].scores["r2"] == 0.2
+    assert len(rows.where(dim=(2, 4), seed=lambda seed: seed < 1)) == 2
 
 
 def test_a_story_without_an_answer_tells_what_was_run() -> None:

@@ -45,8 +45,7 @@ Squares are above one.
 holds, in part, does not hold: {good} of {asked} are.
 
 {table all}
-| n | square |
-| {n:d} | {square:d} |
+| n {n:d} | square {square:d} |
 """
 
 

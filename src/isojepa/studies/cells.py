@@ -4,8 +4,9 @@ A cell is a config with labels, or a computation with labels. It becomes one rec
 is asked for alone: studies that share a run share its record, whatever folder of records they are given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,18 @@ class Cell:
         if not isinstance(self.config, Computation):
             raise ValueError(f"a cell that is computed must have a Computation, got {self.config!r}")
         return dict(self.config.settings)
+
+
+def crossed(asked: Callable[..., Asked], **labels: Label | Iterable[Label]) -> list[Cell]:
+    """A cell for each combination of labels, those named last changing first.
+
+    Args:
+        asked: labels -> what is trained, or computed.
+        labels: name -> one value, or several.
+    """
+    several = ([own] if isinstance(own, str | int | float) else list(own) for own in labels.values())
+    combined = (dict(zip(labels, values, strict=True)) for values in product(*several))
+    return [Cell(asked(**one), one) for one in combined]
 
 
 @dataclass(frozen=True)

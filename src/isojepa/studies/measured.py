@@ -70,6 +70,18 @@ def cpu_seconds(rows: Sequence[Row]) -> float | None:
     return fmean(spent) if spent and len(spent) == len(rows) else None
 
 
+def microseconds_a_pair(rows: Sequence[Row]) -> float | None:
+    """Processor time of training for one pair; None where some run's was not kept."""
+    seconds = cpu_seconds(rows)
+    return None if seconds is None else 1e6 * seconds / fmean(map(pairs_of, rows))
+
+
+def share(rows: Iterable[Row], name: str) -> str | None:
+    """How many of the rows that have a score which is true or false have it true; None if none has it."""
+    found = [bool(row.scores[name]) for row in rows if row.scores.get(name) is not None]
+    return f"{sum(found)} of {len(found)}" if found else None
+
+
 def unscored(rows: Iterable[Row]) -> list[Row]:
     """Rows of which no recovery could be measured, such as diverged runs."""
     return [row for row in rows if measured(row, "r2") is None]

@@ -1,14 +1,11 @@
 """What a study shows of its rows, as data that its story calls by name: tables and charts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isojepa.report.charts import Panel
-from isojepa.studies.cells import Row
-
-Rows = Sequence[Row]
-Lines = list[dict[str, Any]]  # of a table: key -> value
+from isojepa.report.charts import HeatMap, Panel
+from isojepa.studies.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -21,10 +18,10 @@ class TableSpec:
     """
 
     name: str
-    lines: Callable[[Rows], Lines]
+    lines: Callable[[Rows], Sequence[dict[str, Any]]]
 
     @classmethod
-    def named(cls, **lines: Callable[[Rows], Lines]) -> "list[TableSpec]":
+    def named(cls, **lines: Callable[[Rows], Sequence[dict[str, Any]]]) -> "list[TableSpec]":
         """Several tables."""
         return [cls(name, own) for name, own in lines.items()]
 
@@ -46,3 +43,12 @@ class ChartSpec:
     columns: int = 3
     size: tuple[float, float] = (4.4, 4.0)
     legend: str = "shared"
+
+
+def heat_map(lines: Sequence[Mapping[str, Any]], column: str, row: str, key: str, **options: Any) -> HeatMap:
+    """Lines of a table as colours: what stands at a key over two others that are numbers."""
+    columns, rows = (sorted({line[name] for line in lines}) for name in (column, row))
+    found = {(line[row], line[column]): line[key] for line in lines}
+    table = [[found.get((up, across)) for across in columns] for up in rows]
+    names = [[f"{value:g}" for value in values] for values in (columns, rows)]
+    return HeatMap("", options.pop("title"), "", names[0], names[1], values=table, **options)

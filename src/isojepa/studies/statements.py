@@ -10,7 +10,7 @@ from typing import Any
 
 from isojepa.names import choose
 from isojepa.studies.findings import Value
-from isojepa.studies.specs import Rows
+from isojepa.studies.rows import Lines, Rows
 
 HOLDS, IN_PART, FAILS, UNASKED = "holds", "in part", "does not hold", "cannot be asked"
 VERDICTS = {
@@ -37,6 +37,9 @@ class Judgement:
         choose("verdict", self.verdict, VERDICTS)
 
 
+Judge = Callable[[Rows], Judgement]
+
+
 @dataclass(frozen=True)
 class Statement:
     """A conclusion of the story.
@@ -47,10 +50,10 @@ class Statement:
     """
 
     name: str
-    judge: Callable[[Rows], Judgement]
+    judge: Judge
 
     @classmethod
-    def named(cls, **judges: Callable[[Rows], Judgement]) -> "list[Statement]":
+    def named(cls, **judges: Judge) -> "list[Statement]":
         """Several statements."""
         return [cls(name, judge) for name, judge in judges.items()]
 
@@ -71,6 +74,11 @@ def verdict_of(truths: Iterable[bool]) -> str:
 def below(limit: float) -> Callable[[float], bool]:
     """A test of numbers."""
     return lambda value: value < limit
+
+
+def at_most(limit: float) -> Callable[[float], bool]:
+    """A test of numbers."""
+    return lambda value: value <= limit
 
 
 def judge_values(values: Iterable[float], test: Callable[[float], bool], **facts: Value) -> Judgement:
@@ -117,3 +125,18 @@ def judged(truths: Iterable[bool], **facts: Value) -> Judgement:
     """The verdict of many answers, with how many of how many were yes as `good` and `asked`."""
     found = [bool(truth) for truth in truths]
     return Judgement(verdict_of(found), {"good": sum(found), "asked": len(found), **facts})
+
+
+def asks(
+    lines: Callable[[Rows], Lines], key: str, test: Callable[[Any], bool], text: str = "", order: str = ""
+) -> Judge:
+    """The judge of lines that the rows give, of those that have something at a key; see `judge_lines`.
+
+    `low` and `high` are told by another key, if one is given as the order.
+    """
+
+    def judge(rows: Rows) -> Judgement:
+        asked = lines(rows).known(key, order or key)
+        return judge_lines(asked, lambda line: test(line[key]), text, order or key)
+
+    return judge

@@ -9,10 +9,8 @@ empty lines; one that begins with a name in braces stands for more:
     does not hold: ...
     cannot be asked: ...                may be left out: it then says so
 
-    {table NAME: its title}             header, perhaps a line of dashes, and how one line is shown
-    | latents | R² | {*} |              {*} stands for all other keys of the lines, one column each
-    |---|---|---|
-    | {dim:d} | {r2:.4f} | {*:.3f} |
+    {table NAME: its title}             columns: what stands above one, and the key and form of its cells
+    | latents {dim:d} | {*:.3f} |       {*} stands for all other keys of the lines, one column each
     What to know of it.                 its note
 
     {chart NAME}                        the rest of the paragraph is its caption
@@ -29,14 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isojepa.names import choose
+from isojepa.studies.cells import Row
 from isojepa.studies.findings import Block, Column, Findings, Plot, Table, Value, text_of
 from isojepa.studies.measured import told, unscored
-from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.rows import Rows
+from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import UNASKED, VERDICTS, Statement
 
 _OPENING = re.compile(r"\{(statement|table|chart) ([A-Za-z0-9_-]+)(?:: ([^{}]+))?\}\s*(?:\n|$)")
 _NUMBER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::([^{}\n]*))?\}")
-_CELL = re.compile(r"\{(\*|[^{}:]+)(?::([^{}]*))?\}")
+_CELL = re.compile(r"([^{}]*?) *\{(\*|[^{}:]+)(?::([^{}]*))?\}")
 
 
 class _Missing(Exception):
@@ -76,7 +76,7 @@ class Story:
 
 def tell(
     story: Story,
-    rows: Rows,
+    rows: Sequence[Row],
     tables: Sequence[TableSpec] = (),
     charts: Sequence[ChartSpec] = (),
     statements: Sequence[Statement] = (),
@@ -87,7 +87,7 @@ def tell(
     Raises:
         ValueError: the story names what is not there, leaves out what is, or does not say what it must.
     """
-    filled = _Filling(story.name, rows, tables, charts, statements, numbers or {})
+    filled = _Filling(story.name, Rows(rows), tables, charts, statements, numbers or {})
     sections: list[list[Block]] = [[]]
     shows = [False]
     for paragraph in story.paragraphs:
@@ -186,32 +186,24 @@ class _Filling:
 
     def _table(self, name: str, title: str, rest: str) -> Block | None:
         lines = choose(f"table of {self.name}", name, self.tables).lines(self.rows)
-        texts = rest.splitlines()
-        cells = [
-            [cell.strip() for cell in line.strip().strip("|").split("|")]
-            for line in texts
-            if line.startswith("|") and set(line) - set("|-: ")  # dashes say nothing
-        ]
-        if len(cells) != 2 or len(cells[0]) != len(cells[1]):
-            raise ValueError(
-                f"the table {name} of {self.name} must have a header and one line of as many cells"
-            )
-        columns = self._columns(name, cells[0], cells[1], lines)
-        note = self._text(" ".join(line for line in texts if not line.startswith("|")), self.numbers)
+        head, _, note = rest.partition("\n")
+        columns = self._columns(name, head, list(dict.fromkeys(key for line in lines for key in line)))
+        note = self._text(" ".join(note.split()), self.numbers)
         return Table(name, title, columns, lines, note) if lines else None
 
-    def _columns(self, name: str, titles: Sequence[str], cells: Sequence[str], lines: Lines) -> list[Column]:
-        forms = [_CELL.fullmatch(cell) for cell in cells]
-        named = {form[1] for form in forms if form is not None}
-        others = [key for key in dict.fromkeys(key for line in lines for key in line) if key not in named]
+    def _columns(self, name: str, head: str, keys: Sequence[str]) -> list[Column]:
+        cells = [_CELL.fullmatch(cell.strip()) for cell in head.strip().strip("|").split("|")]
+        named = {cell[2] for cell in cells if cell is not None}
         columns: list[Column] = []
-        for title, form in zip(titles, forms, strict=True):
-            if form is None:
+        for cell in cells:
+            if cell is None or not head.startswith("|"):
                 raise ValueError(
-                    f"the cells of the table {name} of {self.name} must be {{key}} or {{key:form}}"
+                    f"the columns of the table {name} of {self.name} must be | title {{key:form}} | ... |"
                 )
-            keys = others if form[1] == "*" else [form[1]]
-            columns += [Column(key, title.replace("{*}", key), form[2] or "") for key in keys]
+            if cell[2] == "*":
+                columns += [Column(key, key, cell[3] or "") for key in keys if key not in named]
+            else:
+                columns.append(Column(cell[2], cell[1], cell[3] or ""))
         return columns
 
     def _plot(self, name: str, rest: str) -> Block | None:

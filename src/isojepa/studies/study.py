@@ -16,7 +16,8 @@ from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.studies.cells import RECORDS, Cell, Computation, Label, Row, numbers, record_of
 from isojepa.studies.findings import Findings, Value
-from isojepa.studies.specs import ChartSpec, Rows, TableSpec
+from isojepa.studies.rows import Rows
+from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Statement
 from isojepa.studies.story import Story, tell
 from isojepa.training.records import Record, record_id
@@ -72,6 +73,12 @@ class Study:
     numbers: Callable[[Rows], Mapping[str, Value]] = lambda rows: {}
     sources: Sequence[str] = ()
 
+    @classmethod
+    def of_file(cls, file: str, **parts: Any) -> "Study":
+        """The study of a Python file, which has its name, as has the story beside it."""
+        path = Path(file)
+        return cls(name=path.stem, story=path.with_suffix(".md"), **parts)
+
     @property
     def claim(self) -> str:
         """What it says: the first paragraph of the story."""
@@ -85,14 +92,14 @@ class Study:
         """
         return _plan(self, scale, computed=self.measure is not None)
 
-    def report(self, rows: Rows) -> Findings:
+    def report(self, rows: Sequence[Row]) -> Findings:
         """The story of the rows.
 
         Raises:
             ValueError: the story names what is not there, or does not say what it must.
         """
-        story = Story.read(self.story)
-        return tell(story, rows, self.tables, self.charts, self.statements, self.numbers(rows))
+        story, numbers = Story.read(self.story), self.numbers(Rows(rows))
+        return tell(story, rows, self.tables, self.charts, self.statements, numbers)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 import math
 import time
-from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -16,17 +14,18 @@ from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import EppsPulley
 from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.seeds import generator
-from isojepa.studies.lines import by_label, curves, pivot, ratios
-from isojepa.studies.measured import grouped, select, values
-from isojepa.studies.specs import ChartSpec, Lines, Rows, TableSpec
+from isojepa.studies.cells import Cell, Computation
+from isojepa.studies.rows import Lines, Rows
+from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, below, judge_values
-from isojepa.studies.study import Cell, Computation, Study
+from isojepa.studies.study import Study
 
 NULL = 1.0594  # expectation of the statistic for samples that are N(0, 1): sqrt(2 pi) (1 - 3^{-1/2})
 FEW, MANY, LONGER = 16, 1000, 4  # resampled directions of the claim; its "thousands"; factor of the steps
 SIZES = {"samples": 256, "steps": 300, "fresh": 4096, "seeds": 2, "rate": 0.03}
 QUICK = {"samples": 16, "steps": 5, "fresh": 32, "seeds": 1, "rate": 0.03}
-NAME, PLACE = "d = {dim}, {kind}", ["dim", "count"]
+NAME, PLACE, LOWER = "d = {dim}, {kind}", ["dim", "count"], below(1)
+OTHERS = ("sobol", "orthogonal")
 statistic = EppsPulley().statistic  # (samples, directions) -> (directions,)
 
 
@@ -105,31 +104,28 @@ def optimise(x: Tensor, regularizer: SIGReg, steps: int, rate: float, seed: int)
 
 
 def _counts(rows: Rows) -> Lines:
-    own = select(rows, part="figure 7")
-    first = select(own, count=own[0].labels["count"]) if own else []
-    before = {"count": "none", **{NAME.format_map(row.labels): row.scores["before"] for row in first}}
-    return [before, *pivot(own, ["count"], NAME, "after")] if own else []
+    own = rows.where(part="figure 7")
+    before = own.where(count=FEW).pivot([], NAME, "before", count=lambda some: "none")
+    return Lines([*before, *own.pivot(["count"], NAME, "after")])
 
 
 def _longer(rows: Rows) -> Lines:
-    ends = [*select(rows, part="figure 7"), *select(rows, part="longer")]
-    lines = pivot(ends, ["dim", "count", "kind"], "{part}", "after")
-    return [line for line in lines if line.get("longer") is not None]
+    ends = rows.where(part=("figure 7", "longer"))
+    return ends.pivot(["dim", "count", "kind"], "{part}", "after").known("longer")
 
 
-def _noise(rows: Rows, *samplers: str) -> Rows:
-    """A row for each sampler, with its noise as an estimator relative to independent directions."""
-    return [
-        replace(row, labels={**row.labels, "sampler": name}, scores={"noise": own[name] / own["gaussian"]})
-        for row in select(rows, part="estimators")
-        for name, own in ((name, row.scores) for name in samplers or SAMPLERS)
-    ]
+def _relative(rows: Rows, part: str, *samplers: str) -> Rows:
+    """What samplers end with, or their noise as estimators, over that of independent directions."""
+    own = rows.where(part=part)
+    if part == "estimators":
+        own = own.split("sampler", SAMPLERS, "after")
+    return own.where(sampler=samplers or tuple(SAMPLERS)).over(own.where(sampler="gaussian"), "after", *PLACE)
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    own, at, styles = select(rows, part="figure 7"), "directions |A|", {"fixed": "dashed", "sobol": "dotted"}
-    after, worst = (curves(own, "count", score, NAME, styles) for score in ("after", "worst"))
-    noise = curves(_noise(rows, "sobol", "orthogonal"), "count", "noise", "d = {dim}, {sampler}", styles)
+    own, at, styles = rows.where(part="figure 7"), "directions |A|", {"fixed": "dashed", "sobol": "dotted"}
+    after, worst = (own.curves("count", score, NAME, styles) for score in ("after", "worst"))
+    noise = _relative(rows, "estimators", *OTHERS).curves("count", "after", "d = {dim}, {sampler}", styles)
     options: dict[str, Any] = {"scale": "linear", "zero": True, "references": [Reference(1)]}
     normal = [Reference(NULL, "N(0, I)")]
     return [
@@ -139,61 +135,54 @@ def _panels(rows: Rows) -> list[Chart]:
     ]
 
 
-def _shares(rows: Rows, part: str, on: list[str], score: str = "after") -> list[float]:
+def _shares(rows: Rows, part: str, *on: str, score: str = "after") -> list[float]:
     """Resampled over fixed directions, place by place."""
-    return [*ratios(select(rows, part=part), "kind", "resampled", "fixed", score, on).values()]
+    own = rows.where(part=part)
+    return own.where(kind="resampled").over(own.where(kind="fixed"), score, *on).values(score)
 
 
 def _few(rows: Rows) -> Judgement:
     """Few resampled directions over each set of thousands that stay fixed."""
-    own = select(rows, part="figure 7")
-    few = by_label(select(own, kind="resampled", count=FEW), "dim", "after")
-    many = [row for row in select(own, kind="fixed") if int(row.labels["count"]) >= MANY]
-    ends = [(few.get(float(row.labels["dim"])), row.scores["after"]) for row in many]
-    return judge_values([end / fixed for end, fixed in ends if end is not None], below(1))
+    few = rows.where(part="figure 7", kind="resampled", count=FEW)
+    many = rows.where(part="figure 7", kind="fixed", count=lambda count: count >= MANY)
+    return judge_values(few.over(many, "after", "dim").values("after"), LOWER)
 
 
 def _more(rows: Rows) -> Judgement:
     """Each number of directions over the next smaller one, of the same kind."""
-    ends = [values(own, "after") for own in grouped(select(rows, part="figure 7"), "dim", "kind").values()]
-    return judge_values([after / before for own in ends for before, after in pairwise(own)], below(1))
+    ends = [own.values("after") for own in rows.where(part="figure 7").by("dim", "kind").values()]
+    return judge_values([after / before for own in ends for before, after in pairwise(own)], LOWER)
 
 
 def _resampling(rows: Rows) -> Judgement:
-    times = _shares(rows, "figure 7", PLACE, "milliseconds")
-    return judge_values(_shares(rows, "figure 7", PLACE), below(1), time=median(times) if times else None)
+    times = _shares(rows, "figure 7", *PLACE, score="milliseconds")
+    return judge_values(_shares(rows, "figure 7", *PLACE), LOWER, time=median(times) if times else None)
 
 
-def _samplers(rows: Rows) -> Judgement:
-    own = select(rows, part="samplers")
-    found = [ratios(own, "sampler", name, "gaussian", "after", PLACE) for name in ("sobol", "orthogonal")]
-    return judge_values(
-        [ratio - 1 for one in found for ratio in one.values()], lambda change: abs(change) < 0.1
-    )
+def _end(rows: Rows) -> Judgement:
+    changes = [ratio - 1 for ratio in _relative(rows, "samplers", *OTHERS).values("after")]
+    return judge_values(changes, lambda change: abs(change) < 0.1)
 
 
-STUDY = Study(
-    name="slices",
+STUDY = Study.of_file(
+    __file__,
     title="Directions: how many, fixed or resampled, drawn how",
     source="Balestriero & LeCun (2025), LeJEPA, Figure 7, Section 4.3 and Theorem 5",
     cells=cells,
     measure=measure,
-    story=Path(__file__).with_suffix(".md"),
-    tables=[
-        TableSpec("counts", _counts),
-        TableSpec("longer", _longer),
-        TableSpec("estimators", lambda rows: pivot(_noise(rows), PLACE, "{sampler}", "noise")),
-        TableSpec("samplers", lambda rows: pivot(select(rows, part="samplers"), PLACE, "{sampler}", "after")),
-    ],
+    tables=TableSpec.named(
+        counts=_counts,
+        longer=_longer,
+        estimators=lambda rows: _relative(rows, "estimators").pivot(PLACE, "{sampler}", "after"),
+        samplers=lambda rows: rows.where(part="samplers").pivot(PLACE, "{sampler}", "after"),
+    ),
     charts=[ChartSpec("ends", _panels)],
-    statements=[
-        Statement("few", _few),
-        Statement("more", _more),
-        Statement("resampling", _resampling),
-        Statement("patience", lambda rows: judge_values(_shares(rows, "longer", ["dim"]), below(1))),
-        Statement(
-            "noise", lambda rows: judge_values(values(_noise(rows, "sobol", "orthogonal"), "noise"), below(1))
-        ),
-        Statement("end", _samplers),
-    ],
+    statements=Statement.named(
+        few=_few,
+        more=_more,
+        resampling=_resampling,
+        patience=lambda rows: judge_values(_shares(rows, "longer", "dim"), LOWER),
+        noise=lambda rows: judge_values(_relative(rows, "estimators", *OTHERS).values("after"), LOWER),
+        end=_end,
+    ),
 )
