@@ -141,7 +141,7 @@ def test_a_failed_run_is_tried_again_and_told_with_its_log(capsys, tmp_path):
     assert code == 1
     last = " ".join(out.split())
     assert "0 runs done, 1 done before, 1 failed." in last
-    assert re.search(r"failed tiny run=bad: mixing must be .*Log: .*/records/.sweep/[0-9a-f]+\.log", last)
+    assert re.search(r"failed tiny run=bad: out_dim must be .*Log: .*/records/.sweep/[0-9a-f]+\.log", last)
 
 
 def test_no_more_workers_are_asked_for_than_there_are_runs(capsys, tmp_path, monkeypatch):
