@@ -11,6 +11,7 @@ from typing import Any
 
 import tyro
 from rich.table import Table
+from torch import nn
 
 from isojepa import registry, runs, threads
 from isojepa.certificates import Certificate, certify
@@ -45,7 +46,8 @@ class Demo:
         self._clear()
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         out.print(f"Training {_summary(config)} ...")
-        run = _train(config, self.out)
+        encoder, *_ = runs.build_all(config)
+        run = _train(encoder, config, self.out)
         code = _tell_run(run)
         print_certificate(_write_report(self.out, self.out / "report.html"))
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
@@ -104,14 +106,14 @@ class Train:
             training = replace(self.settings.training, devices=self.devices)
             self.settings = replace(self.settings, training=training)
         path = self.record or runs.record_path(self.settings, self.out)
-        runs.build_all(self.settings)  # what is wrong with the settings is told before anything else
+        encoder, *_ = runs.build_all(self.settings)  # what is wrong with them is told first
         if not place().first:  # ranks beside the first have nothing to say
-            return 0 if _train(self.settings, path).status == "done" else 1
+            return 0 if _train(encoder, self.settings, path).status == "done" else 1
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
             out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
-        run = _train(self.settings, path, self._loggers(path))
+        run = _train(encoder, self.settings, path, self._loggers(path))
         if self.json:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
@@ -180,9 +182,8 @@ class List:
         return 0
 
 
-def _train(config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
+def _train(encoder: nn.Module, config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
     """Train with as many threads as a step is worth; both views of a pair are rows of it."""
-    encoder, *_ = runs.build_all(config)
     recipe = config.training
     batch = fmean(recipe.batch_at(step) for step in range(0, recipe.steps, 1 + recipe.steps // 100))
     with threads.suited(encoder, 2 * batch):
