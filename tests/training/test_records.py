@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -108,6 +109,27 @@ def test_a_damaged_config_is_told(tmp_path, content):
 def test_a_folder_without_config_is_no_record(tmp_path):
     with pytest.raises(ValueError, match=r"is not a record: it has no config.json"):
         Record.open(tmp_path)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path):
+    path, stop = tmp_path / "state.safetensors", threading.Event()
+
+    def write():
+        size = 1
+        while not stop.is_set():
+            size = size % 50 + 1
+            save_tensors(path, {"w": torch.full((size,), float(size))}, {"step": "1" * size})
+
+    save_tensors(path, {"w": torch.full((1,), 1.0)}, {"step": "1"})
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(2000):
+            tensors, notes = load_tensors(path)
+            assert tensors["w"].eq(len(tensors["w"])).all() and len(notes["step"]) == len(tensors["w"])
+    finally:
+        stop.set()
+        writer.join()
 
 
 def test_tensors_and_notes_survive_a_round_trip(tmp_path):

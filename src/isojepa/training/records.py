@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 from torch import Tensor, nn
 
 from isojepa.files import plain, read_json, write_json, write_whole
@@ -321,16 +321,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     Raises:
         ValueError: the file is missing, truncated or not a safetensors file.
     """
-    from safetensors import safe_open
-
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
     try:
-        with safe_open(path, framework="pt") as file:
-            notes = dict(file.metadata() or {})
-        return load_file(path), notes
+        content = path.read_bytes()  # opened once: a run may replace the file while we look at it
+        tensors = load(content)  # checks that the header is whole
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} does not exist") from error
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
+    return tensors, header.get("__metadata__", {})
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
