@@ -1,7 +1,8 @@
 """Certify embeddings you already have, with no labels: both views of each pair and their correlation.
 
 Here they come from a rotation of a Gaussian process; yours come from your encoder. The bound says how far
-from a rotation of the true latents they can be at most.
+from a rotation of the true latents they can be at most. rho must come from outside (docs/rho.md): here from
+the design of the pairs.
 """
 
 import torch
@@ -12,5 +13,5 @@ latents, latents_next = ij.worlds.OrnsteinUhlenbeck(dim=4, rho=0.9).sample(200_0
 turn, _ = torch.linalg.qr(torch.randn(4, 4, generator=ij.generator(0, "turn")))
 h, h_next = latents @ turn, latents_next @ turn
 
-certificate = ij.certify(h, next=h_next, rho=0.9)
+certificate = ij.certify(h, next=h_next, rho=0.9, rho_from="design")
 print(certificate)

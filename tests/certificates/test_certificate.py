@@ -46,7 +46,7 @@ def test_a_stretch_is_called_linear_but_not_a_rotation(gaussian_pairs):
 def test_without_latents_the_bound_alone_certifies(gaussian_pairs):
     z, z_next = ij.worlds.OrnsteinUhlenbeck(3, 0.9).sample(200_000, ij.generator(0, "many"))
     q = turn(3)
-    certificate = ij.certify(z @ q, next=z_next @ q, rho=0.9, checks=False)
+    certificate = ij.certify(z @ q, next=z_next @ q, rho=0.9, rho_from="design")
     assert certificate.recovery is None
     assert certificate.grade == "bounded"
     assert "certified without labels" in certificate.verdict

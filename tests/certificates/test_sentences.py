@@ -45,18 +45,7 @@ def test_a_bound_that_excludes_nothing_is_not_praised() -> None:
     assert certificate.holds
     assert "bound holds, but allows more than the latents' whole variance" in certificate.verdict
     alone = ij.certify(np.cos(3 * z), next=np.cos(3 * z_next), rho=0.9, checks=False)
-    assert "the bound allows more than the latents' whole variance" in alone.verdict
-
-
-def test_a_certificate_without_labels_says_what_no_linear_map_explains() -> None:
-    z, z_next = pairs(20_000)
-    bent, bent_next = (view + 0.12 * (view**2 - 1) for view in (z, z_next))
-    certificate = ij.certify(bent, next=bent_next, rho=0.9)
-    assert certificate.grade == "bounded"
-    assert "But Gaussianity" in certificate.verdict
-    straight = ij.certify(z, next=z_next, rho=0.9)
-    assert straight.grade == "bounded"
-    assert "But" not in straight.verdict
+    assert "the bound allows more than the whole variance" in alone.verdict
 
 
 def pairs(n: int = 4000) -> tuple[np.ndarray, np.ndarray]:

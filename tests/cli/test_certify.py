@@ -238,3 +238,32 @@ def test_observations_that_are_no_numbers_are_refused(capsys, tmp_path, encoder)
     np.savez(tmp_path / "scalar.npz", x=np.float64(3))
     assert "x must hold real numbers" in refused(capsys, encoder, "--data", tmp_path / "words.npz")
     assert "x must have rows" in refused(capsys, encoder, "--data", tmp_path / "scalar.npz")
+
+
+def test_a_grade_can_be_required(capsys, tmp_path, pairs):
+    np.savez(tmp_path / "pairs.npz", h=pairs["h"], h_next=pairs["h_next"])
+    np.savez(tmp_path / "all.npz", **pairs)
+    for file, required, expected in (
+        ("all.npz", "bounded", 0),
+        ("all.npz", "rotation", 0),
+        ("pairs.npz", "bounded", 1),
+        ("pairs.npz", "conditional", 1),
+    ):
+        options = ("--rho", "0.9", "--no-checks", "--require", required)
+        code, out, _ = run(capsys, "certify", tmp_path / file, *options)
+        assert code == expected, (file, required)
+        assert (f"and {required} is required" in out) == bool(expected)
+    code, _, err = run(capsys, "certify", tmp_path / "all.npz", "--require", "certain")
+    assert code == 2
+    assert "require must be one of bounded, conditional, linear, partial, rotation, got 'certain'" in err
+
+
+def test_where_rho_comes_from_is_told_and_kept(capsys, tmp_path, pairs):
+    np.savez(tmp_path / "pairs.npz", h=pairs["h"], h_next=pairs["h_next"])
+    found = certificate(capsys, tmp_path / "pairs.npz", "--rho", "0.9", "--rho-from", "design", "--no-checks")
+    assert found["rho_from"] == "design"
+    found = certificate(capsys, tmp_path / "pairs.npz", "--rate", "0.105", "--no-checks")
+    assert found["rho_from"] == "rate"
+    assert found["bound"]["rho"] == pytest.approx(np.exp(-0.105))
+    code, out, _ = run(capsys, "certify", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
+    assert out.splitlines()[-1].startswith("Next: ")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import isojepa as ij
+from isojepa.certificates import Certificate
 from isojepa.report import write_page
 from isojepa.report.glance import tiles
 from isojepa.report.lines import signs
@@ -102,6 +103,11 @@ def test_verdict_table_bound_and_config_are_told(tmp_path: Path, sample: Sample)
     assert "trained in 12.3 s" in text
 
 
+def conditional() -> Certificate:
+    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.9).sample(40_000, ij.generator(0, "page"))
+    return ij.certify(z, next=z_next, rho=0.9, checks=False)
+
+
 @pytest.mark.parametrize(
     ("grade", "tone"),
     [
@@ -110,6 +116,7 @@ def test_verdict_table_bound_and_config_are_told(tmp_path: Path, sample: Sample)
         ("none", "poor"),
         ("collapsed", "poor"),
         ("unproven", "plain"),
+        ("conditional", "fair"),
     ],
 )
 def test_badge_has_the_colour_of_the_grade(tmp_path: Path, sample: Sample, grade: str, tone: str) -> None:
@@ -120,6 +127,7 @@ def test_badge_has_the_colour_of_the_grade(tmp_path: Path, sample: Sample, grade
         "none": ij.certify(np.cos(3 * z), latents=z, checks=False),
         "collapsed": ij.certify(z * [1.0, 0.001], checks=False),
         "unproven": ij.certify(z, checks=False),
+        "conditional": conditional(),
     }[grade]
     assert certificate.grade == grade
     page = write(tmp_path / "page.html", sample, certificate=certificate)

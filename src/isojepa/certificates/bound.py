@@ -26,6 +26,7 @@ to that at both upper ends, each end at half the error probability (Bonferroni).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,7 +37,7 @@ from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import Views, read_views
 
 LEAST = 8  # pairs
-_SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
+SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
 
 
 Lack = Literal["rho", "pairs", "world", "dimension"]
@@ -110,31 +111,40 @@ def too_few(views: Views) -> NoBound | None:
 
 def bound_of(views: Views, rho: float, confidence: float) -> Bound:
     """Theorem 3's bound from the sums over both views."""
+    return bounds_at(views, confidence)(rho)
+
+
+def bounds_at(views: Views, confidence: float) -> Callable[[float], Bound]:
+    """Theorem 3's bound as a function of rho: what does not depend on rho is computed once."""
     joint = 0.5 + confidence / 2  # two quantities, each with half the error probability
-    delta, delta_wide, delta_sure = _delta(views, rho, confidence, joint, _SURE)
     plain, squared, squared_wide = _epsilon(views, confidence, joint)
     dim = len(views.blocks[0].h)
-    gain = 1 / (2 * rho * (1 - rho))
-    ends = (
-        (_root(squared.estimate), max(delta.estimate, 0.0) * gain),
-        (_root(squared_wide.low), max(delta_wide.low, 0.0) * gain),
-        (_root(squared_wide.high), max(delta_wide.high, 0.0) * gain),
-    )
-    bound = Interval(*(published(epsilon, d) for epsilon, d in ends))
-    return Bound(
-        rho=rho,
-        epsilon_plain=plain,
-        epsilon_squared=squared,
-        epsilon=Interval(_root(squared.estimate), _root(squared.low), _root(squared.high)),
-        delta=delta,
-        delta_clipped=max(delta.estimate, 0.0),
-        d=delta.scaled(gain),
-        d_clipped=max(delta.estimate, 0.0) * gain,
-        bound=bound,
-        per_dimension=bound.scaled(1 / dim),
-        sharper=Interval(*(sharper(epsilon, d) for epsilon, d in ends)),
-        refuted=delta_sure.high < 0,
-    )
+
+    def at(rho: float) -> Bound:
+        delta, delta_wide, delta_sure = _delta(views, rho, confidence, joint, SURE)
+        gain = 1 / (2 * rho * (1 - rho))
+        ends = (
+            (_root(squared.estimate), max(delta.estimate, 0.0) * gain),
+            (_root(squared_wide.low), max(delta_wide.low, 0.0) * gain),
+            (_root(squared_wide.high), max(delta_wide.high, 0.0) * gain),
+        )
+        bound = Interval(*(published(epsilon, d) for epsilon, d in ends))
+        return Bound(
+            rho=rho,
+            epsilon_plain=plain,
+            epsilon_squared=squared,
+            epsilon=Interval(_root(squared.estimate), _root(squared.low), _root(squared.high)),
+            delta=delta,
+            delta_clipped=max(delta.estimate, 0.0),
+            d=delta.scaled(gain),
+            d_clipped=max(delta.estimate, 0.0) * gain,
+            bound=bound,
+            per_dimension=bound.scaled(1 / dim),
+            sharper=Interval(*(sharper(epsilon, d) for epsilon, d in ends)),
+            refuted=delta_sure.high < 0,
+        )
+
+    return at
 
 
 def published(epsilon: float, d: float) -> float:

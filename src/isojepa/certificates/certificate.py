@@ -7,18 +7,17 @@ with whether the world is one the theorems speak of (`assumptions`).
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isojepa.certificates import sentences
+from isojepa.certificates import grades, sentences, verdicts
 from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.bound import Bound, Lack
+from isojepa.certificates.bound import SURE, Bound, Lack
 from isojepa.certificates.eigenfunctions import Prediction
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
+from isojepa.certificates.maximal_correlation import MaximalCorrelation
 from isojepa.certificates.recovery import Recovery
+from isojepa.certificates.rho import BoundCurve, RhoOrigin
 from isojepa.certificates.spectrum import Spectrum
-from isojepa.linear import collapsed
 
-_LINEAR = 0.99  # R^2 from which the latents count as recovered
-_CLOSE = 0.9  # R^2 from which they count as mostly recovered
 _UNPAIRED = 0.1  # correlation of the views below which their rows may belong to different pairs
 
 
@@ -36,6 +35,11 @@ class Certificate:
         bound: Theorem 3; None where it does not apply.
         bound_missing: why there is no bound.
         bound_lacks: the same for programs, see `isojepa.certificates.bound.NoBound`.
+        rho_from: where the bound's rho comes from, see `isojepa.certificates.rho`; None without one.
+        maximal: the largest correlation across views over all functions of the embedding, as far as it was
+            searched: in a Gaussian world rho is no less; None in a world, which knows its rho, and unless
+            asked for.
+        curve: the bound for every rho that the pairs leave possible; None without pairs.
         spectrum: energy of the embedding at each degree of nonlinearity; None without Gaussian latents.
         lags: the same from the decay along trajectories, without latents; None without trajectories.
         spectrum_missing: why there is neither.
@@ -61,12 +65,15 @@ class Certificate:
     spectrum_missing: str | None = None
     prediction: Prediction | None = None
     assumptions: tuple[Assumption, ...] = ()
+    rho_from: RhoOrigin | None = None
+    maximal: MaximalCorrelation | None = None
+    curve: BoundCurve | None = None
 
     @property
     def holds(self) -> bool | None:
         if self.bound is None or self.recovery is None or self.recovery.procrustes_error is None:
             return None
-        if self.bound.refuted:
+        if self.refuted:
             return None
         return self.recovery.procrustes_error.low <= self.bound.bound.high
 
@@ -81,34 +88,44 @@ class Certificate:
         return self.bound is None or self.bound.rho > 2 * _UNPAIRED
 
     @property
-    def grade(self) -> str:
-        """The verdict in a word.
+    def refuted(self) -> bool:
+        """Whether rho and Gaussian latents together contradict the pairs, beyond chance (1 in 1,000).
 
-        One of rotation, linear, partial, none and collapsed; without labels bounded, linear, unproven,
-        refuted and unpaired.
+        Some function of the embedding correlates by more than rho, which none can in a Gaussian world.
         """
-        if self.recovery is not None and self.recovery.r2_h_to_z.estimate >= _LINEAR:
-            orthogonal = self.recovery.r2_orthogonal
-            return "rotation" if orthogonal and orthogonal.estimate >= 2 * _LINEAR - 1 else "linear"
-        # with few samples some direction always looks empty
-        if self.samples > 2 * self.dim and collapsed(self.smallest_variance, self.mean_variance):
-            return "collapsed"
-        if self.recovery is not None:
-            return "partial" if self.recovery.r2_h_to_z.estimate >= _CLOSE else "none"
-        if self.unpaired:
-            return "unpaired"
-        if self.bound is not None and self.bound.refuted:
-            return "refuted"
-        if self.bound is not None and self.bound.per_dimension.high <= 1 - _CLOSE:
-            return "bounded"
-        # a clean decay shows a linear embedding of Gaussian latents, not that it is a rotation
-        seen = self.lags is not None and self.lags.identifiable and self.lags.linear.low >= _CLOSE
-        return "linear" if seen else "unproven"
+        if self.bound is None or self.rho_from == "data":
+            return False
+        above = self.maximal is not None and self.bound.rho < self.maximal.lower(SURE)
+        return self.bound.refuted or above
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the assumptions that fail."""
+        return grades.failed(self)
+
+    @property
+    def certified(self) -> bool:
+        """Whether it is a world model: by its labels, or by a bound with nothing left to be shown."""
+        return grades.satisfies(self.grade, "bounded")
+
+    @property
+    def grade(self) -> str:
+        """The verdict in a word, see `isojepa.certificates.grades`.
+
+        One of rotation, linear, partial, none and collapsed; without labels bounded, linear, conditional,
+        unproven, refuted and unpaired.
+        """
+        return grades.grade_of(self)
 
     @property
     def verdict(self) -> str:
         """The certificate in a sentence or two."""
-        return sentences.verdict(self)
+        return verdicts.verdict(self)
+
+    @property
+    def next_step(self) -> str:
+        """What to do next, in a sentence."""
+        return verdicts.next_step(self)
 
     def lines(self) -> list[sentences.Line]:
         """Every measured number with a plain sentence."""
@@ -116,7 +133,16 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
-        return {**asdict(self), "grade": self.grade, "holds": self.holds, "verdict": self.verdict}
+        return {
+            **asdict(self),
+            "grade": self.grade,
+            "certified": self.certified,
+            "failed": self.failed,
+            "refuted": self.refuted,
+            "holds": self.holds,
+            "verdict": self.verdict,
+            "next_step": self.next_step,
+        }
 
     def __str__(self) -> str:
         rows = [f"Certificate of {self.samples} embeddings in {self.dim} dimensions", f"  {self.verdict}", ""]
@@ -127,6 +153,7 @@ class Certificate:
             rows += ["", "  Assumptions"]
         for item in self.assumptions:
             rows.append(f"  {item.verdict:<8} {item.name:<16} {item.sentence} {item.advice}".rstrip())
+        rows += ["", f"  Next: {self.next_step}"]
         return "\n".join(rows)
 
     def notes(self) -> list[str]:

@@ -12,12 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import NoBound, bound_of, too_few
+from isojepa.certificates.bound import NoBound, bounds_at, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
+from isojepa.certificates.grades import CLOSE
 from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.recovery import RecoveryReading
+from isojepa.certificates.rho import RhoOrigin, bound_curve, check_origin
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
 from isojepa.encoders.modes import embed
@@ -29,6 +32,7 @@ from isojepa.worlds.source import check_source, moving, observable, ordered
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
+_OF_EMBEDDING = ("joint Gaussianity", "dimension")
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
@@ -43,6 +47,7 @@ class _Case:
     embeddings: Embeddings
     rho: float | None
     missing: NoBound | None  # why there can be no bound
+    origin: RhoOrigin | None = None  # of rho
     trajectories: np.ndarray | None = None
     encoder: Callable[[Tensor], Tensor] | None = None
     world: Source | None = None
@@ -56,6 +61,8 @@ def certify(
     latents: Tensor | np.ndarray | None = None,
     latents_next: Tensor | np.ndarray | None = None,
     rho: float | None = None,
+    rho_from: str | None = None,
+    rate: float | None = None,
     trajectory: bool = False,
     drop: bool = False,
     checks: bool = True,
@@ -77,10 +84,15 @@ def certify(
             bring their own: the next step.
         latents: true latents, shaped like the embeddings: without them there is no recovery.
         latents_next: true latents of the second views; the assumptions are checked on both.
-        rho: correlation of the latents across a pair: without it there is no bound.
+        rho: correlation of the latents across a pair. Without it, it is measured on the latents if both views
+            have them, else estimated from the embeddings, and what rests on that is at most conditional.
+        rho_from: where rho comes from: "design" of the pairs, true "states" or a known "rate". Without it
+            the certificate is at most conditional.
+        rate: in place of rho, at which the latents forget per step or pair: rho = exp(-rate).
         trajectory: the rows of (n, m) embeddings are the successive steps of one path.
         drop: leave out rows with NaN or Inf instead of refusing them.
-        checks: also measure spectrum and assumptions, which takes a few seconds.
+        checks: also measure spectrum and assumptions, which takes a few seconds. Without them nothing is
+            certified without labels.
         samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
         seed: draws them, and the permutations of the checks.
         confidence: of the intervals.
@@ -102,7 +114,8 @@ def certify(
             f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
         )
     if world is not None:
-        if any(given is not None for given in (next, latents, latents_next, rho)) or trajectory:
+        given = (next, latents, latents_next, rho, rho_from, rate)
+        if any(one is not None for one in given) or trajectory:
             raise ValueError("an encoder with a world brings its own next, latents and rho")
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
@@ -112,7 +125,8 @@ def certify(
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         if samples is not None:
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
-        case = _of_arrays(source, next, latents, latents_next, rho, trajectory, drop)
+        known = _known_rho(rho, rho_from, rate)
+        case = _of_arrays(source, next, latents, latents_next, known, trajectory, drop)
     return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
 
 
@@ -144,7 +158,7 @@ def _in_world(
         path = world.trajectory(count, steps, generator(seed, "trajectories")).x
         flat = embed(encoder, path.flatten(0, 1))
         trajectories = flat.unflatten(0, path.shape[:2]).double().numpy()
-    return _Case(embeddings, rho, missing, trajectories, encoder, world)
+    return _Case(embeddings, rho, missing, "world", trajectories, encoder, world)
 
 
 def _lengths(rho: float, dim: int) -> tuple[int, int]:
@@ -159,11 +173,11 @@ def _of_arrays(
     second: Any,
     latents: Any,
     latents_next: Any,
-    rho: float | None,
+    known: tuple[float, RhoOrigin] | None,
     trajectory: bool,
     drop: bool,
 ) -> _Case:
-    rho = None if rho is None else check_rho(rho)
+    rho, origin = known or (None, None)
     missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
     shape = _shape(source)
     if trajectory and len(shape) == 2:
@@ -176,7 +190,7 @@ def _of_arrays(
     if len(shape) != 3:
         if second is None and missing is None:
             missing = NoBound("pairs", "it needs embeddings of both views of each pair")
-        return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing)
+        return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing, origin)
     if second is not None or latents_next is not None:
         raise ValueError("trajectories bring their own second views, the next steps: leave next out")
     if shape[0] < 2 or 0 in shape:
@@ -191,7 +205,23 @@ def _of_arrays(
         )
     first, following = _pairs(h)
     z_first, z_following = (None, None) if z is None else _pairs(z)
-    return _Case(Embeddings(first, following, z_first, z_following, drop), rho, missing, trajectories=h)
+    embeddings = Embeddings(first, following, z_first, z_following, drop)
+    return _Case(embeddings, rho, missing, origin, trajectories=h)
+
+
+def _known_rho(rho: Any, rho_from: str | None, rate: Any) -> tuple[float, RhoOrigin] | None:
+    """The correlation and where it comes from; None if it was not given."""
+    if rate is not None:
+        if rho is not None or rho_from is not None:
+            raise ValueError("rate stands in the place of rho and rho_from: give one of them")
+        if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
+            raise ValueError(f"rate must be positive and finite, got {rate!r}")
+        return check_rho(math.exp(-float(rate))), "rate"
+    if rho is None:
+        if rho_from is not None:
+            raise ValueError(f"rho_from tells where rho comes from, got {rho_from!r} without a rho")
+        return None
+    return check_rho(rho), "given" if rho_from is None else check_origin(rho_from)
 
 
 def _shape(source: Any) -> tuple[int, ...]:
@@ -235,7 +265,7 @@ def _certificate(
     case: _Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
 ) -> Certificate:
     """Everything that one pass over the embeddings shows, and the checks."""
-    embeddings, rho, missing = case.embeddings, case.rho, case.missing
+    embeddings, rho, missing, origin = case.embeddings, case.rho, case.missing, case.origin
     dim, latent_dim = embeddings.dim, embeddings.latent_dim
     edges = block_edges(len(embeddings), dim)
     views = Views(edges, dim)
@@ -255,10 +285,17 @@ def _certificate(
             f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}",
         )
     smallest, mean = spread_of(views.covariance())
+    maximal = None
+    if checks and views.count == 2 and case.world is None and too_few(views) is None:
+        progress(rows, rows, "correlation")
+        maximal = estimate_correlation(embeddings, confidence=confidence, seed=seed)
+        if missing is not None and missing.lacks == "rho":
+            rho, origin, missing = _own_rho(embeddings, maximal)
     progress(rows, rows, "spectrum")
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
     progress(rows, rows, "assumptions")
     assumptions = _assumptions(case, seed, confidence) if checks else ()
+    bounds = bounds_at(views, confidence) if missing is None and rho is not None else None
     return Certificate(
         samples=views.n,
         dim=dim,
@@ -266,7 +303,7 @@ def _certificate(
         smallest_variance=smallest,
         mean_variance=mean,
         recovery=reading.result(confidence) if reading is not None else None,
-        bound=bound_of(views, rho, confidence) if missing is None and rho is not None else None,
+        bound=bounds(rho) if bounds is not None and rho is not None else None,
         bound_missing=None if missing is None else missing.sentence,
         bound_lacks=None if missing is None else missing.lacks,
         dropped=embeddings.dropped,
@@ -276,7 +313,26 @@ def _certificate(
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
         assumptions=assumptions,
+        rho_from=origin if bounds is not None else None,
+        maximal=maximal,
+        curve=None if bounds is None else bound_curve(views, confidence, 1 - CLOSE),
     )
+
+
+def _own_rho(
+    embeddings: Embeddings, maximal: MaximalCorrelation
+) -> tuple[float | None, RhoOrigin | None, NoBound | None]:
+    """The correlation of the states where both views have them, else the upper end of the estimate."""
+    states = embeddings.some(_REGRESSED)
+    if states.z is not None and states.z_next is not None:
+        spread = sum(float(((view - view.mean(0)) ** 2).sum()) for view in (states.z, states.z_next))
+        cross = float(((states.z - states.z.mean(0)) * (states.z_next - states.z_next.mean(0))).sum())
+        if spread > 0 and 0 < 2 * cross < spread:
+            return 2 * cross / spread, "states", None
+    if 0 < maximal.value.high < 1:
+        return maximal.value.high, "data", None
+    reach = f"{maximal.value.low:.2g} to {maximal.value.high:.2g}"
+    return None, None, NoBound("rho", f"rho is not known, and the embeddings leave {reach} open")
 
 
 def _spectra(
@@ -334,7 +390,7 @@ def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum
 def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
     """The assumptions, checked on the latents where they are known, else on the embeddings.
 
-    Whether the embedding has room for the latents is a question to the embedding alone.
+    Whether its pairs are jointly Gaussian and it has room for the latents are questions to the embedding.
     """
     some = case.embeddings.some(_CHECKED)
     draws = max(199, math.ceil(2 / (1 - confidence)))
@@ -343,5 +399,5 @@ def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption,
         return check_assumptions(some.h, some.h_next, of="embeddings", **options)
     return (
         *check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options),
-        *check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options),
+        *check_assumptions(some.h, some.h_next, of="embeddings", only=_OF_EMBEDDING, **options),
     )

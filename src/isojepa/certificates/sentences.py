@@ -1,4 +1,4 @@
-"""A certificate in words: its verdict, and a plain sentence for every number."""
+"""The numbers of a certificate in words: a plain sentence for each, and for what is missing."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from isojepa.certificates.intervals import Interval
-from isojepa.certificates.recovery import Recovery
+from isojepa.certificates.rho import WORDS
 
 if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate
@@ -71,141 +71,6 @@ def _alone(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _percent(share: float, precision: int = 2) -> str:
-    """A share in percent, without a pretence of digits where next to nothing is left."""
-    value = 100 * share
-    return f"less than {_TRACE:g} %" if abs(value) < _TRACE else f"{value:.{precision}g} %"
-
-
-_TRACE = 0.001
-
-
-_REFUTED = (
-    "There is no bound: the pairs lie closer together than any embedding of a Gaussian world with "
-    "rho = {rho:g} can bring them, so rho is wrong or the world is another."
-)
-
-
-_UNPAIRED = (
-    "The two views of a pair hardly correlate ({value:.2g}): their rows seem to belong to different pairs. "
-    "Check that both files keep one order."
-)
-_UNORDERED = (
-    "Steps next to each other hardly correlate ({value:.2g}): they lie too far apart in time, or not in its "
-    "order."
-)
-_OPPOSED = (
-    "The two views of a pair correlate negatively ({value:.2g}), which no rho in (0, 1) allows: one of them "
-    "has its sign turned, or the world oscillates."
-)
-
-
-def verdict(c: "Certificate") -> str:
-    """The certificate in a sentence or two."""
-    if c.grade == "collapsed":
-        return (
-            f"Collapsed: the embedding does not fill its {c.dim} dimensions; its smallest variance is "
-            f"{c.smallest_variance:.2g} where the mean is {c.mean_variance:.2g}."
-        )
-    text = _labelled_verdict(c, c.recovery) if c.recovery is not None else _unlabelled_verdict(c)
-    if c.unpaired and c.correlation is not None and c.recovery is not None:
-        text += " " + _unpaired(c, c.correlation)
-    return text
-
-
-def _unpaired(c: "Certificate", correlation: Interval) -> str:
-    if correlation.high < 0 and correlation.estimate < -0.1:
-        return _OPPOSED.format(value=correlation.estimate)
-    return (_UNPAIRED if c.lags is None else _UNORDERED).format(value=correlation.estimate)
-
-
-def _unlabelled_verdict(c: "Certificate") -> str:
-    if c.grade == "unpaired" and c.correlation is not None:
-        return "Nothing can be certified. " + _unpaired(c, c.correlation)
-    seen = _seen_along_paths(c)
-    if c.grade == "linear":
-        seen = f"Linear, by its decay along the trajectories, if the latents are Gaussian of one rate. {seen}"
-        wide = " It may stretch them: the bound is too wide for a rotation."
-        return (seen if c.bound is None else seen + wide) + _doubt(c)
-    if c.bound is None:
-        if seen:
-            return seen
-        return f"Nothing can be certified: there are no latents, and no bound because {c.bound_missing}."
-    share = c.bound.per_dimension.high
-    if c.grade == "bounded":
-        return (
-            f"World model, certified without labels: if the latents are {c.dim} Gaussians with "
-            f"rho = {c.bound.rho:g}, the embedding is a rotation of them up to at most {_percent(share)} "
-            f"of their variance. {seen}".rstrip()
-        ) + _doubt(c)
-    if c.grade == "refuted":
-        return _REFUTED.format(rho=c.bound.rho)
-    text = (
-        f"Not certified without labels: the bound allows {_percent(share, 3)} of the latents' variance to be "
-        "wrong."
-    )
-    if share >= 1:
-        text = "Not certified without labels: the bound allows more than the latents' whole variance."
-    if seen:
-        return f"{text} {seen}"
-    if c.correlation is not None and c.correlation.high < c.bound.rho:
-        return (
-            f"{text} The views correlate by {c.correlation.estimate:.3g} where a linear encoder of this "
-            f"world reaches rho = {c.bound.rho:g}: the encoder is nonlinear or not yet trained, or rho is "
-            "smaller."
-        )
-    return f"{text} The encoder may still be good; the training may not have converged."
-
-
-def _doubt(c: "Certificate") -> str:
-    """What the embeddings break of all that linear maps of Gaussian latents keep."""
-    kept = ("stationarity", "Gaussianity", "additive noise")
-    broken = [line.name for line in c.assumptions if line.name in kept and line.verdict == "fails"]
-    if not broken:
-        return ""
-    fail = "fails" if len(broken) == 1 else "fail"
-    return f" But {' and '.join(broken)} {fail}, which no linear map of such latents explains."
-
-
-def _seen_along_paths(c: "Certificate") -> str:
-    return "" if c.lags is None else c.lags.sentence
-
-
-def _labelled_verdict(c: "Certificate", r: Recovery) -> str:
-    r2 = r.r2_h_to_z.estimate
-    lost = 1 - r2
-    if c.grade == "rotation" and r.r2_orthogonal:
-        turned = _percent(1 - r.r2_orthogonal.estimate)
-        text = f"World model: the embedding is a rotation of the latents up to {turned} of their variance."
-    elif c.grade == "linear":
-        text = (
-            f"Linear but not a rotation: a linear map reads the latents up to {_percent(lost)} of their "
-            "variance, but the embedding stretches or mixes them."
-        )
-    elif c.grade == "partial":
-        text = (
-            f"Mostly recovered: a linear map of the embedding misses {_percent(lost)} of the latents' "
-            "variance."
-        )
-    elif lost > 1:
-        text = "Not a world model: a linear map of the embedding predicts the latents worse than their mean."
-    else:
-        text = (
-            f"Not a world model: a linear map of the embedding misses {_percent(lost, 3)} of the latents' "
-            "variance."
-        )
-    if c.grade in ("partial", "none") and c.samples < 4 * c.dim:
-        text += f" But {c.samples} samples are too few to fit a map from {c.dim} dimensions: use more."
-    if c.holds is True and c.bound is not None:
-        empty = ", but allows more than the latents' whole variance" * (c.bound.per_dimension.estimate >= 1)
-        text += f" Theorem 3's bound holds{empty}."
-    if c.holds is False:
-        text += " The error exceeds Theorem 3's bound: the world breaks one of its assumptions."
-    if c.bound is not None and c.bound.refuted:
-        text += " " + _REFUTED.format(rho=c.bound.rho)
-    return text
-
-
 def lines(c: "Certificate") -> list[Line]:
     """Every measured number with a plain sentence."""
     rows: list[Line] = []
@@ -232,18 +97,24 @@ def lines(c: "Certificate") -> list[Line]:
     section = "bound"
     if c.bound is not None:
         b = c.bound
+        origin = f"correlation of a pair's latents, {WORDS[c.rho_from or 'given']}"
+        rows.append(Line("rho", b.rho, None, origin, section))
         add(
             "bound D + (eps + D)^2",
             b.bound,
-            "what Theorem 3 allows the Procrustes error, without labels",
+            "what Theorem 3 allows the squared distance from a rotation at most, all dimensions together",
         )
         add(
             "sharper bound",
             b.sharper,
-            "the same, its second term up to four times smaller; no different once eps + D is above 1",
+            "a newer form of the same promise, never larger and up to four times smaller",
         )
-        add("eps, debiased", b.epsilon, "distance of the embedding's covariance from the identity")
-        plain = "the same with the noise of a finite sample"
+        add(
+            "eps, debiased",
+            b.epsilon,
+            "how far the embedding is from equal variances and no correlations, without what chance adds",
+        )
+        plain = "the same with what chance adds in a finite sample"
         rows.append(Line("eps, plain", b.epsilon_plain, None, plain, section))
         add("delta, raw", b.delta, "alignment loss above that of a linear encoder; below 0 only by chance")
         add("D, raw", b.d, "bound on the embedding's nonlinear energy")
@@ -252,9 +123,25 @@ def lines(c: "Certificate") -> list[Line]:
         c.correlation,
         "how alike the two embeddings of a pair are; at most rho in a Gaussian world",
     )
+    if c.maximal is not None:
+        add(
+            "maximal correlation",
+            c.maximal.value,
+            "of any function of the embedding that was tried; rho is no less in a Gaussian world, and the "
+            "same if the embedding loses nothing",
+        )
+    if c.curve is not None and c.curve.ends is not None:
+        kept = 100 * (1 - c.curve.promise)
+        lasts = f"largest rho at which the bound still promises {kept:g} % of the variance"
+        rows.append(Line("promise ends at rho", c.curve.ends, None, lasts, section))
     section = "spectrum"
     if c.spectrum is not None:
-        add("linear share", c.spectrum.linear, "how much of the embedding's variance is of degree 1")
+        add(
+            "linear share",
+            c.spectrum.linear,
+            "how much of the embedding's variance is of degree 1: a straight function of the latents, where "
+            "degree 2 are their squares and products, and so on",
+        )
     if c.lags is not None and c.lags.identifiable:
         add(
             "linear share, no labels",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.certificates.grades import satisfies
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
 from isojepa.cli.printing import out, print_json, progress_bar
 from isojepa.registry import Context, Spec, flatten
@@ -59,7 +60,15 @@ class Certify:
     world: Spec = field(default_factory=WorldSpec)
     """For an encoder: the world to try it in."""
     rho: float | None = None
-    """Correlation of the latents across a pair, or across one step of a trajectory."""
+    """Correlation of the latents across a pair, or across one step of a trajectory. Without it, it is
+    estimated from the embeddings, and what rests on that is at most conditional."""
+    rho_from: str | None = None
+    """Where rho comes from: design (of the pairs), states (true ones) or rate (of a known process)."""
+    rate: float | None = None
+    """In place of rho: how fast the latents forget per step, rho = exp(-rate)."""
+    require: str | None = None
+    """Exit with status 1 unless the grade is at least this: rotation, bounded, linear, conditional or
+    partial."""
     trajectory: bool = False
     """The rows are successive steps of one path."""
     drop_bad_rows: bool = False
@@ -78,6 +87,8 @@ class Certify:
     """Print the certificate as JSON."""
 
     def run(self) -> int:
+        if self.require is not None:
+            satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
         with progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
         if self.report is not None:
@@ -100,7 +111,12 @@ class Certify:
             print_certificate(certificate)
             if self.report is not None:
                 out.print(f"\nOpen {self.report} in a browser.")
-        return 0
+        if self.require is None or satisfies(certificate.grade, self.require):
+            return 0
+        if not self.json:
+            needed = f"The grade is {certificate.grade}, and {self.require} is required."
+            out.print(f"\n{needed}", style="bold red")
+        return 1
 
     def _settings(self) -> dict[str, Any]:
         """What was given, for the page: flags that were left alone are left out."""
@@ -169,27 +185,30 @@ class Certify:
             latents=arrays.get("z"),
             latents_next=arrays.get("z_next"),
             rho=self.rho,
+            rho_from=self.rho_from,
+            rate=self.rate,
             trajectory=self.trajectory,
             **self._options(),
         )
         return certificate, points_of_arrays(arrays) if self.report else {}
 
     def _refuse_arrays(self, what: str) -> None:
-        if self.next or self.latents or self.latents_next or self.rho is not None or self.trajectory:
+        given = (self.next, self.latents, self.latents_next, self.rho, self.rho_from, self.rate)
+        if any(one is not None for one in given) or self.trajectory:
             raise ValueError(f"{what} brings its own next, latents and rho")
         if self.data is not None:
             raise ValueError(f"{what} draws its own data")
 
 
-_GOOD = ("rotation", "bounded")
 _UNTOLD = ("world", "report", "json")
+_TONES = {"rotation": "bold green", "bounded": "bold green", "refuted": "bold red", "collapsed": "bold red"}
 _STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
 
 
 def print_certificate(certificate: Certificate) -> None:
     """Print verdict, numbers and assumptions for a person."""
     out.print()
-    out.print(certificate.verdict, style="bold green" if certificate.grade in _GOOD else "bold yellow")
+    out.print(certificate.verdict, style=_TONES.get(certificate.grade, "bold yellow"))
     table = Table(box=None, header_style="dim")
     table.add_column("", no_wrap=True)
     table.add_column(f"value [{100 * certificate.confidence:g} % interval]", no_wrap=True)
@@ -199,8 +218,12 @@ def print_certificate(certificate: Certificate) -> None:
     out.print(table)
     for note in certificate.notes():
         out.print(note)
-    if not certificate.assumptions:
-        return
+    if certificate.assumptions:
+        _print_assumptions(certificate)
+    out.print(f"\nNext: {certificate.next_step}", markup=False)
+
+
+def _print_assumptions(certificate: Certificate) -> None:
     table = Table(title="Assumptions", title_justify="left", title_style="bold", box=None, show_header=False)
     table.add_column("", no_wrap=True)
     table.add_column("", no_wrap=True)

@@ -49,7 +49,14 @@ class Demo:
         encoder, *_ = runs.build_all(config)
         run = _train(encoder, config, self.out)
         code = _tell_run(run)
-        print_certificate(_write_report(self.out, self.out / "report.html"))
+        certificate, recipe = _write_report(self.out, self.out / "report.html"), config.training
+        print_certificate(certificate)
+        if certificate.recovery is not None and not math.isnan(run.r2):
+            out.print(
+                f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {recipe.eval_samples:,} samples, and "
+                f"the certificate's {certificate.recovery.r2_h_to_z.estimate:.4f} on {certificate.samples:,} "
+                "fresh ones. Both are held out; they differ by the samples."
+            )
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 

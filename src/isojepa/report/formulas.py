@@ -113,6 +113,19 @@ LINES = {
         (formula(ratio(row("2 tr Cov ( h , h′ )"), row("tr Cov ( h ) + tr Cov ( h′ )"))),),
         "Over all dimensions together. In a Gaussian world it is ρ for a linear encoder, less for others.",
     ),
+    "rho": Equation(
+        (formula("ρ = corr (", index("z", "i"), ",", index("z′", "i"), ")"),),
+        "One number for all latents. D grows with ρ, so a ρ that is too small promises too much.",
+    ),
+    "maximal correlation": Equation(
+        (formula(under("max", "f"), "corr ( f ( h ) , f ( h′ ) )"),),
+        "Over functions f of the embedding: itself, and cosines of it, fitted on some pairs and scored on "
+        "others. Every function of h is one of the latents, so in a Gaussian world none reaches more than ρ.",
+    ),
+    "promise ends at rho": Equation(
+        (_THEOREM, _D),
+        "The bound grows with ρ. Up to this ρ its upper end is within what a certificate promises.",
+    ),
     "linear share": Equation(
         (_PARTS, _ENERGY, formula(ratio(index("w", "1"), row(total("d ≥ 1"), index("w", "d"))))),
         "The parts of h are sums of Hermite polynomials of degree d of the Gaussian latents, which do not "

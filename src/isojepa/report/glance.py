@@ -1,10 +1,10 @@
 """What a reader sees first: the badge of the grade, and four tiles that lead to the four sections."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.verdicts import listed
 from isojepa.report.numbers import near_one, percent
 
 _GRADES = {
@@ -12,11 +12,12 @@ _GRADES = {
     "bounded": "good",
     "linear": "fair",
     "partial": "fair",
+    "conditional": "fair",
     "unproven": "plain",
 }
 _SHOWN = {"none": "not recovered"}  # a grade that says little by itself
 _GOOD, _FAIR = 0.99, 0.9  # R^2 and linear shares
-_TIGHT = 0.1  # share of a latent's variance that a useful bound allows
+_TIGHT = 0.1  # share of the variance that a useful bound allows
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,8 @@ def troubles(certificate: Certificate) -> str:
     for verdict, one, several in (("fails", "fails", "fail"), ("unclear", "is unclear", "are unclear")):
         names = found.get(verdict, [])
         if names:
-            parts.append(f"{_listed(names)} {one if len(names) == 1 else several}")
+            parts.append(f"{listed(names)} {one if len(names) == 1 else several}")
     return "; ".join(parts)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names with commas and a last "and"."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _recovered(c: Certificate) -> Tile:
@@ -86,8 +82,8 @@ def _bound(c: Certificate) -> Tile:
     if c.bound is None:
         unknown = c.correlation is not None and c.bound_lacks == "rho"
         return Tile("bound", "–", "ρ is not known" if unknown else "none for this source", "plain")
-    if c.bound.refuted:
-        return Tile("bound", "refuted", "the pairs lie too close for this ρ", "poor")
+    if c.refuted:
+        return Tile("bound", "refuted", "the pairs contradict this ρ", "poor")
     if c.unpaired:
         return Tile("bound", "unpaired", "the two views hardly correlate", "poor")
     if c.holds is False:
@@ -95,8 +91,13 @@ def _bound(c: Certificate) -> Tile:
     high = c.bound.per_dimension.high
     if high >= 1:
         return Tile("bound", "excludes nothing", "it allows more than the whole variance", "plain")
-    tone = "good" if high <= _TIGHT else "fair"
-    return Tile("bound", f"≤ {percent(high)}", "of a latent’s variance wrong, without labels", tone)
+    tone = "good" if c.certified and high <= _TIGHT else "fair"
+    says = "of the variance wrong, without labels"
+    if c.failed and c.recovery is None:
+        says, tone = f"if {listed(c.failed)} held", "poor"
+    elif c.rho_from == "data":
+        says = f"if ρ is at most {c.bound.rho:.3g}"
+    return Tile("bound", f"≤ {percent(high)}", says, tone)
 
 
 def _spectrum(c: Certificate) -> Tile:
@@ -128,4 +129,4 @@ def measured_on(c: Certificate) -> str:
     """What the assumptions were measured on; where that differs, the exceptions by name."""
     of = c.assumptions[0].of
     others = [item for item in c.assumptions if item.of != of]
-    return of + (f"; {_listed([item.name for item in others])} on the {others[0].of}" if others else "")
+    return of + (f"; {listed([item.name for item in others])} on the {others[0].of}" if others else "")

@@ -19,7 +19,7 @@ from isojepa.certificates.certificate import Certificate
 from isojepa.files import write_text
 from isojepa.report import glance
 from isojepa.report.charts import chart_data
-from isojepa.report.lines import signs
+from isojepa.report.lines import sentence_of, signs
 from isojepa.report.panels import Panels, Points, arrange
 from isojepa.report.sections.assumptions import assumptions
 from isojepa.report.sections.bound import bound
@@ -84,6 +84,7 @@ def write_page(
             "title": escape(title),
             "badge": glance.badge(certificate),
             "verdict": _bind(_verdict(certificate)),
+            "next": _bind(escape(signs(sentence_of(certificate.next_step)))),
             "facts": _facts(certificate, seconds),
             "warning": _warning(status, reason),
             "tiles": _bind(glance.tiles(certificate)),

@@ -21,11 +21,12 @@ from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_OBJECTIVES, published_plane, shortened
 from isojepa.studies.specs import ChartSpec, TableSpec, heat_map
 from isojepa.studies.statements import (
+    FAILS,
     HOLDS,
+    IN_PART,
     Judge,
     Judgement,
     Statement,
-    asks,
     judge_lines,
     judged,
     verdict_of,
@@ -218,7 +219,13 @@ def _cuts(rows: Rows) -> list[Chart]:
 
 def _claims(settings: str) -> Judge:
     """All published statements together."""
-    return asks(lambda rows: ask(rows).where(settings=settings), "verdict", lambda verdict: verdict == HOLDS)
+
+    def judge(rows: Rows) -> Judgement:
+        found = [line["verdict"] for line in ask(rows).where(settings=settings).known("verdict")]
+        partly, bad = found.count(IN_PART), found.count(FAILS)
+        return judged((verdict == HOLDS for verdict in found), partly=partly, bad=bad)
+
+    return judge
 
 
 def _agreement(*weights: float) -> Judge:

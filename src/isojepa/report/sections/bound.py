@@ -8,7 +8,9 @@ from html import escape
 from isojepa.certificates.bound import Bound
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.intervals import Interval
-from isojepa.report.charts import Part
+from isojepa.certificates.rho import WORDS, BoundCurve
+from isojepa.certificates.verdicts import listed
+from isojepa.report.charts import Chart, Part, Reference, Series
 from isojepa.report.formulas import LINES
 from isojepa.report.lines import equation, lines, sentence_of, signs
 from isojepa.report.numbers import number, percent, percent_span, short, span, with_span
@@ -36,11 +38,43 @@ def bound(certificate: Certificate) -> Part:
         gap = missing(sentence_of(f"No bound: {signs(reason)}"), *_hint(certificate, reason))
         return Part(section("bound", head, gap, equation(LINES[_NAME], "Theorem 3"), lines(found)))
     head = lead("Bound", _sentence(certificate, measured), **_key(certificate, measured))
-    charts = f'<div class="charts">{_against(certificate, measured)}{_made_of(certificate, measured)}</div>'
-    return Part(section("bound", head, equation(LINES[_NAME], "Theorem 3"), charts, lines(found)))
+    curve = [] if certificate.curve is None else [_curve(certificate, measured, certificate.curve)]
+    figures = "".join(chart.figure() for chart in curve)
+    figures += _against(certificate, measured) + _made_of(certificate, measured)
+    charts = f'<div class="charts">{figures}</div>'
+    return Part(section("bound", head, equation(LINES[_NAME], "Theorem 3"), charts, lines(found)), curve)
 
 
 _NAME = "bound D + (eps + D)^2"
+
+
+def _curve(certificate: Certificate, measured: Bound, curve: BoundCurve) -> Chart:
+    """What the bound would be for every correlation of the pairs, up to the whole variance."""
+    high = [one if one <= 1 else None for one in curve.high]
+    middle = [one if one <= 1 else None for one in curve.estimate]
+    ends = "no ρ keeps it" if curve.ends is None else f"it is kept up to ρ = {curve.ends:.3g}"
+    here = f"here ρ = {measured.rho:.4g}, {WORDS[certificate.rho_from or 'given']}"
+    return Chart(
+        "bound-rho",
+        "The bound for every ρ",
+        f"{ends}; {here}",
+        curve.rho,
+        "ρ",
+        [
+            Series("upper end", high, color=1),
+            Series("estimate", middle, dashed=True, color=6),
+            Series("here", _at(curve.rho, measured.rho, measured.per_dimension.high), "dots", color=2),
+        ],
+        unit="percent",
+        zero=True,
+        references=[Reference(curve.promise, "what a certificate promises at most")],
+    )
+
+
+def _at(places: Sequence[float], place: float, value: float) -> list[float | None]:
+    """The value at the nearest of the places."""
+    nearest = min(range(len(places)), key=lambda index: abs(places[index] - place))
+    return [value if index == nearest and value <= 1 else None for index in range(len(places))]
 
 
 def _hint(certificate: Certificate, reason: str) -> tuple[str, ...]:
@@ -61,6 +95,10 @@ _COMMAND = "isojepa certify h.npy --next h_next.npy --rho 0.95"
 
 def _key(certificate: Certificate, measured: Bound) -> dict[str, str]:
     """The number of the section; that of a bound which means nothing would mislead."""
+    if certificate.refuted and not measured.refuted and certificate.maximal is not None:
+        value = certificate.maximal.value
+        of = "a correlation across views that this ρ does not allow"
+        return {"key": short(value.estimate), "span": span(value), "of": of, "tone": "poor"}
     if measured.refuted:
         of = "the alignment loss above that of a linear encoder"
         return {
@@ -70,19 +108,30 @@ def _key(certificate: Certificate, measured: Bound) -> dict[str, str]:
             "tone": "poor",
         }
     share = measured.per_dimension
-    poor = certificate.unpaired or certificate.holds is False
+    poor = certificate.unpaired or certificate.holds is False or _void(certificate)
+    good = share.high <= _TIGHT and (certificate.recovery is not None or certificate.certified)
     key, ends = percent_span(share, share.high)
     return {
         "key": f"≤ {key}",
         "span": ends,
-        "of": "of a latent’s variance may be wrong, by the upper end",
-        "tone": "poor" if poor else "good" if share.high <= _TIGHT else "plain",
+        "of": "of the variance may be wrong, by the upper end",
+        "tone": "poor" if poor else "good" if good else "plain",
     }
+
+
+def _void(certificate: Certificate) -> bool:
+    """Whether the bound rests on an assumption that fails, with no labels that show more."""
+    return certificate.recovery is None and bool(certificate.failed)
 
 
 def _sentence(certificate: Certificate, measured: Bound) -> str:
     if measured.refuted:
         return "The bound means nothing here: δ lies below 0 beyond chance, so ρ or the world is another."
+    if certificate.refuted:
+        return (
+            "The bound means nothing here: a function of the embedding correlates across views by more than "
+            "ρ, so ρ is larger, or the latents are not Gaussian."
+        )
     if certificate.unpaired:
         return (
             "The two views hardly correlate: their rows may belong to different pairs, and mean nothing then."
@@ -90,19 +139,23 @@ def _sentence(certificate: Certificate, measured: Bound) -> str:
     if certificate.holds is False:
         return "The measured error exceeds the bound: the world breaks one of the theorem’s assumptions."
     if measured.per_dimension.high >= 1:
-        return "The bound allows more than the whole variance of the latents: it excludes nothing."
+        return "The bound allows more than the whole variance: it excludes nothing."
+    if _void(certificate):
+        return f"The bound rests on what does not hold here: {listed(certificate.failed)}."
     text = (
-        f"If the latents are Gaussian with ρ = {measured.rho:g}, the embedding is a rotation of them up to "
-        f"{percent(measured.per_dimension.high)} of their variance"
+        f"If the latents are Gaussian with ρ = {measured.rho:.6g}, the embedding is a rotation of them up to "
+        f"{percent(measured.per_dimension.high)} of the variance"
     )
     if certificate.holds:
         return f"{text}. The measured error lies within the bound."
+    if certificate.rho_from == "data":
+        return text + ". That ρ was found in the embedding itself: nothing bounds it from above."
     return text + ", and no label was used to find out."
 
 
 def _against(certificate: Certificate, measured: Bound) -> str:
     """Two bars on one scale, the measured error and the bound; only the bound where nothing was measured."""
-    if measured.refuted:
+    if certificate.refuted:
         return ""
     rows = [
         ("Theorem 3’s bound, no labels used", "allowed", measured.bound),
@@ -148,11 +201,11 @@ def _made_of(certificate: Certificate, measured: Bound) -> str:
         Piece("2εD + D²", 2 * epsilon * d + d * d, 4),
     ]
     stacks = _stack("alignment loss of a pair", loss)
-    note = f"ρ = {measured.rho:g}."
-    if not measured.refuted:
+    note = f"ρ = {measured.rho:.6g}."
+    if not certificate.refuted:
         stacks += _stack("bound D + (ε + D)²", terms)
         total = f"{number(d)} + ({number(epsilon)} + {number(d)})² = {number(measured.bound.estimate)}"
-        note = f"ρ = {measured.rho:g}, ε = {number(epsilon)}, D = {number(d)}: the bound is {total}."
+        note = f"ρ = {measured.rho:.6g}, ε = {number(epsilon)}, D = {number(d)}: the bound is {total}."
     if delta < 0:
         note += f" δ is {number(delta)}, below 0" + (" beyond chance." if measured.refuted else " by chance.")
     return (

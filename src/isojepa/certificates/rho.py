@@ -1,0 +1,91 @@
+r"""Where the correlation rho of a pair's latents comes from, and what the bound would be for every rho.
+
+Theorem 3 turns rho into a promise: D = t (rho - r) / (rho (1 - rho)) for an embedding of trace t whose views
+correlate by r. It grows with rho. With the embedding's own r in the place of rho it is 0 whatever the
+embedding, so a rho that is too small promises too much, and a certificate keeps where rho comes from:
+
+    world    the world that made the pairs says it
+    design   the pairs were made so: noise that was added, augmentations of known strength
+    states   it was measured on true states of the world
+    rate     a time step and a known rate: rho = exp(-rate)
+    given    it was given and nobody said whence
+    data     it was estimated from the embeddings (`maximal_correlation`), which no finite search bounds from
+             above
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import scipy
+
+from isojepa.certificates.bound import bounds_at
+from isojepa.certificates.views import Views
+from isojepa.names import choose
+
+RhoOrigin = Literal["world", "design", "states", "rate", "given", "data"]
+OUTSIDE = ("world", "design", "states", "rate")
+STATED: dict[str, RhoOrigin] = {"design": "design", "states": "states", "rate": "rate"}  # by who gives rho
+WORDS: dict[str, str] = {
+    "world": "the world's own",
+    "design": "from how the pairs were made",
+    "states": "measured on true states",
+    "rate": "from a time step and a known rate",
+    "given": "given without its origin",
+    "data": "estimated from the embeddings themselves",
+}
+assert set(WORDS) == set(get_args(RhoOrigin))
+_POINTS = 25
+_LAST = 0.98  # of the way from the views' correlation to 1
+
+
+@dataclass(frozen=True)
+class BoundCurve:
+    """Theorem 3's bound for every rho that the pairs leave possible.
+
+    Attributes:
+        rho: from the correlation of the views upwards.
+        estimate, high: share of each dimension's variance that may be wrong, and the upper end of it.
+        promise: the share that a certificate may promise at most.
+        ends: largest rho with an upper end within the promise; None if there is none.
+    """
+
+    rho: tuple[float, ...]
+    estimate: tuple[float, ...]
+    high: tuple[float, ...]
+    promise: float
+    ends: float | None
+
+
+def check_origin(origin: str) -> RhoOrigin:
+    """The origin, if it is one that can be stated.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return choose("rho_from", origin, STATED)
+
+
+def bound_curve(views: Views, confidence: float, promise: float) -> BoundCurve | None:
+    """The curve of an embedding; None where its views do not correlate."""
+    correlation = views.correlation(confidence)
+    if correlation is None or not 0 < correlation.estimate < 1:
+        return None
+    start, bound = correlation.estimate, bounds_at(views, confidence)
+    rho = start + (1 - start) * _LAST * np.linspace(0.0, 1.0, _POINTS) ** 2
+    shares = [bound(float(one)).per_dimension for one in rho]
+
+    def excess(one: float) -> float:
+        return bound(one).per_dimension.high - promise
+
+    low, high = float(rho[0]), 1 - 1e-9
+    ends = None
+    if excess(low) <= 0:
+        ends = float(scipy.optimize.brentq(excess, low, high, xtol=1e-6)) if excess(high) > 0 else high
+    return BoundCurve(
+        rho=tuple(rho.tolist()),
+        estimate=tuple(share.estimate for share in shares),
+        high=tuple(share.high for share in shares),
+        promise=promise,
+        ends=ends,
+    )
