@@ -36,7 +36,7 @@ WORDS: dict[str, str] = {
 }
 assert set(WORDS) == set(get_args(RhoOrigin))
 _POINTS = 25
-_LAST = 0.98  # of the way from the views' correlation to 1
+_LAST = 1 - 1e-6  # largest rho that is looked at
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class BoundCurve:
     """Theorem 3's bound for every rho that the pairs leave possible.
 
     Attributes:
-        rho: from the correlation of the views upwards.
+        rho: from the correlation of the views to where the whole variance may be wrong.
         estimate, high: share of each dimension's variance that may be wrong, and the upper end of it.
         promise: the share that a certificate may promise at most.
         ends: largest rho with an upper end within the promise; None if there is none.
@@ -69,19 +69,23 @@ def check_origin(origin: str) -> RhoOrigin:
 def bound_curve(views: Views, confidence: float, promise: float) -> BoundCurve | None:
     """The curve of an embedding; None where its views do not correlate."""
     correlation = views.correlation(confidence)
-    if correlation is None or not 0 < correlation.estimate < 1:
+    if correlation is None or not 0 < correlation.estimate < _LAST:
         return None
     start, bound = correlation.estimate, bounds_at(views, confidence)
-    rho = start + (1 - start) * _LAST * np.linspace(0.0, 1.0, _POINTS) ** 2
+
+    def reaches(share: float) -> float | None:
+        """The rho at which the upper end has grown to a share; None if it is above from the start."""
+        if bound(start).per_dimension.high > share:
+            return None
+        return float(
+            scipy.optimize.brentq(lambda one: bound(one).per_dimension.high - share, start, _LAST, xtol=1e-6)
+            if bound(_LAST).per_dimension.high > share
+            else _LAST
+        )
+
+    whole, ends = reaches(1.0), reaches(promise)
+    rho = np.linspace(start, _LAST if whole is None else whole, _POINTS)
     shares = [bound(float(one)).per_dimension for one in rho]
-
-    def excess(one: float) -> float:
-        return bound(one).per_dimension.high - promise
-
-    low, high = float(rho[0]), 1 - 1e-9
-    ends = None
-    if excess(low) <= 0:
-        ends = float(scipy.optimize.brentq(excess, low, high, xtol=1e-6)) if excess(high) > 0 else high
     return BoundCurve(
         rho=tuple(rho.tolist()),
         estimate=tuple(share.estimate for share in shares),

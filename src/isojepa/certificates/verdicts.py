@@ -114,7 +114,7 @@ def _promise(c: "Certificate", bound: Bound) -> str:
         "unstated": "nobody said where rho comes from, and with the embedding's own correlation in its place "
         "every bound is small",
     }
-    why = listed([reasons[name] for name in grades.reservations(c)])
+    why = "; and ".join(reasons[name] for name in grades.reservations(c))
     return (
         f"Conditional: if the latents are {c.dim} Gaussians with rho = {bound.rho:g}, {rotation}. But {why}."
     )

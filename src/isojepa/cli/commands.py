@@ -53,7 +53,7 @@ class Demo:
         print_certificate(certificate)
         if certificate.recovery is not None and not math.isnan(run.r2):
             out.print(
-                f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {recipe.eval_samples:,} samples, and "
+                f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {recipe.eval_samples:,} samples, "
                 f"the certificate's {certificate.recovery.r2_h_to_z.estimate:.4f} on {certificate.samples:,} "
                 "fresh ones. Both are held out; they differ by the samples."
             )

@@ -16,7 +16,7 @@ from isojepa.report.nines import NINES, place
 from isojepa.report.numbers import with_span
 
 _SIGNS = {"->": "→", "R2": "R²", "^2": "²", "eps": "ε", "delta": "δ", "rho": "ρ"}
-_PLAIN = re.compile(r"->|\bR2\b|\^2|\b(?:eps|delta|rho)\b")
+_PLAIN = re.compile(r"->|\bR2\b|\^2|(?<!-)\b(?:eps|delta|rho)\b(?!-from)")  # a flag keeps its name
 _ROUNDING = 1e-12  # an interval that ends nearer to 0 holds nothing but rounding
 _MINUS = re.compile(r"(?<![\w-])-(?=\d)|(?<=\de)-(?=\d)")  # of a number or an exponent, not of a word
 

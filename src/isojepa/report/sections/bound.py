@@ -52,7 +52,9 @@ def _curve(certificate: Certificate, measured: Bound, curve: BoundCurve) -> Char
     """What the bound would be for every correlation of the pairs, up to the whole variance."""
     high = [one if one <= 1 else None for one in curve.high]
     middle = [one if one <= 1 else None for one in curve.estimate]
-    ends = "no ρ keeps it" if curve.ends is None else f"it is kept up to ρ = {curve.ends:.3g}"
+    ends = "the promise holds for no ρ"
+    if curve.ends is not None:
+        ends = f"the promise ends at ρ = {curve.ends:.3g}"
     here = f"here ρ = {measured.rho:.4g}, {WORDS[certificate.rho_from or 'given']}"
     return Chart(
         "bound-rho",
