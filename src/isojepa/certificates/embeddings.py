@@ -145,12 +145,26 @@ class Embeddings:
         """All embeddings of the first view, checked."""
         return np.concatenate([chunk.h for chunk in self.chunks()])
 
+    def rows(self, start: int, stop: int) -> Chunk:
+        """The rows from `start` to before `stop`, without those that are not finite."""
+        parts = {name: to_float64(value[start:stop]) for name, value in self._arrays.items()}
+        for value in self._arrays.values():
+            forget_pages(value)
+        return _finite(parts, start)
+
     def some(self, count: int) -> Chunk:
         """At most `count` rows at even distances, without those that are not finite."""
         index = np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int))
         parts = {name: to_float64(take_rows(value, index)) for name, value in self._arrays.items()}
-        keep = np.all([np.isfinite(part).all(1) for part in parts.values()], axis=0)
-        return Chunk(*(parts[name][keep] if name in parts else None for name in _WORDS))  # type: ignore[arg-type]
+        return _finite(parts)
+
+
+def _finite(parts: dict[str, np.ndarray], start: int = 0) -> Chunk:
+    """Rows that are finite in every array."""
+    keep = np.all([np.isfinite(part).all(1) for part in parts.values()], axis=0)
+    if not keep.all():
+        parts = {name: part[keep] for name, part in parts.items()}
+    return Chunk(parts["h"], parts.get("h_next"), parts.get("z"), parts.get("z_next"), start)
 
 
 def _pieces(n: int, rows: int, cuts: tuple[int, ...]) -> Iterator[tuple[int, int]]:
