@@ -247,7 +247,7 @@ def test_a_grade_can_be_required(capsys, tmp_path, pairs):
         ("all.npz", "bounded", 0),
         ("all.npz", "rotation", 0),
         ("pairs.npz", "bounded", 1),
-        ("pairs.npz", "conditional", 1),
+        ("pairs.npz", "conditional", 0),
     ):
         options = ("--rho", "0.9", "--no-checks", "--require", required)
         code, out, _ = run(capsys, "certify", tmp_path / file, *options)

@@ -9,7 +9,7 @@ from typing import Any
 
 from isojepa.certificates import grades, sentences, verdicts
 from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.bound import SURE, Bound, Lack
+from isojepa.certificates.bound import Bound, Lack
 from isojepa.certificates.eigenfunctions import Prediction
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
@@ -85,7 +85,7 @@ class Certificate:
         """
         if self.correlation is None or self.correlation.high >= _UNPAIRED:
             return False
-        return self.bound is None or self.bound.rho > 2 * _UNPAIRED
+        return self.bound is None or self.rho_from == "data" or self.bound.rho > 2 * _UNPAIRED
 
     @property
     def refuted(self) -> bool:
@@ -95,7 +95,7 @@ class Certificate:
         """
         if self.bound is None or self.rho_from == "data":
             return False
-        above = self.maximal is not None and self.bound.rho < self.maximal.lower(SURE)
+        above = self.maximal is not None and self.bound.rho < self.maximal.sure
         return self.bound.refuted or above
 
     @property

@@ -32,7 +32,7 @@ from isojepa.worlds.source import check_source, moving, observable, ordered
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
-_OF_EMBEDDING = ("joint Gaussianity", "dimension")
+_OF_EMBEDDING = ("dimension",)
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
@@ -286,9 +286,10 @@ def _certificate(
         )
     smallest, mean = spread_of(views.covariance())
     maximal = None
-    if checks and views.count == 2 and case.world is None and too_few(views) is None:
+    correlation = views.correlation(confidence)
+    if checks and case.world is None and correlation is not None and too_few(views) is None:
         progress(rows, rows, "correlation")
-        maximal = estimate_correlation(embeddings, confidence=confidence, seed=seed)
+        maximal = estimate_correlation(embeddings, views=views, confidence=confidence, seed=seed)
         if missing is not None and missing.lacks == "rho":
             rho, origin, missing = _own_rho(embeddings, maximal)
     progress(rows, rows, "spectrum")
@@ -307,7 +308,7 @@ def _certificate(
         bound_missing=None if missing is None else missing.sentence,
         bound_lacks=None if missing is None else missing.lacks,
         dropped=embeddings.dropped,
-        correlation=views.correlation(confidence),
+        correlation=correlation,
         spectrum=spectrum,
         lags=lags,
         spectrum_missing=spectrum_missing,

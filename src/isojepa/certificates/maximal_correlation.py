@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.certificates.assumptions.rates import slow_to_fast
+from isojepa.certificates.bound import SURE
 from isojepa.certificates.correlation_fits import Fit
 from isojepa.certificates.correlation_functions import (
     Inputs,
@@ -55,6 +56,7 @@ class MaximalCorrelation:
             end of the estimate's interval and no upper bound on rho.
         family: the functions that won, in plain words.
         confidence: of the interval's ends.
+        sure: a lower confidence bound beyond chance (`isojepa.certificates.bound.SURE`): a rho below is wrong.
     """
 
     pairs: int
@@ -62,6 +64,7 @@ class MaximalCorrelation:
     value: Interval
     family: str
     confidence: float
+    sure: float
 
 
 def estimate_correlation(
@@ -93,8 +96,9 @@ def estimate_correlation(
         raise ValueError("the correlation across views needs both views of each pair, got one")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence!r}")
-    linear = (views or read_views(embeddings)).correlation(confidence)
-    if linear is None:
+    views = views or read_views(embeddings)
+    linear, surely = views.correlation(confidence), views.correlation(SURE)
+    if linear is None or surely is None:
         raise ValueError(
             f"the correlation across views needs 6 pairs that vary, got {len(embeddings)} of which none do"
             if len(embeddings) >= 6
@@ -103,16 +107,17 @@ def estimate_correlation(
     itself = "the embedding itself, all dimensions together"
     n = len(embeddings)
     if n < _LEAST or not linear.estimate < _NEARLY:
-        return MaximalCorrelation(n, linear, linear, itself, confidence)
+        return MaximalCorrelation(n, linear, linear, itself, confidence, surely.low)
     whole = n <= 2 * _FITTED and embeddings.dim <= _KEPT
     scored = _cross_fitted(embeddings, seed) if whole else _split(embeddings, seed)
     if scored is None:
-        return MaximalCorrelation(n, linear, linear, itself, confidence)
+        return MaximalCorrelation(n, linear, linear, itself, confidence, surely.low)
     found = scored.interval(confidence)
     # each end at half of what may go wrong, so that the larger of two lower bounds is one
     value = Interval(*(max(getattr(linear, end), getattr(found, end)) for end in ("estimate", "low", "high")))
     family = scored.words if found.estimate > linear.estimate else itself
-    return MaximalCorrelation(scored.pairs, linear, value, family, confidence)
+    sure = max(surely.low, scored.interval(SURE).low)
+    return MaximalCorrelation(scored.pairs, linear, value, family, confidence, sure)
 
 
 @dataclass(frozen=True)

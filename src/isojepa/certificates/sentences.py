@@ -131,8 +131,7 @@ def lines(c: "Certificate") -> list[Line]:
             "same if the embedding loses nothing",
         )
     if c.curve is not None and c.curve.ends is not None:
-        kept = 100 * (1 - c.curve.promise)
-        lasts = f"largest rho at which the bound still promises {kept:g} % of the variance"
+        lasts = "largest rho at which the bound still promises nine tenths of the variance"
         rows.append(Line("promise ends at rho", c.curve.ends, None, lasts, section))
     section = "spectrum"
     if c.spectrum is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from isojepa.certificates import grades
 from isojepa.certificates.assumptions.line import FAILS, UNCLEAR
-from isojepa.certificates.bound import SURE, Bound
+from isojepa.certificates.bound import Bound
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery
 from isojepa.certificates.rho import WORDS
@@ -158,7 +158,7 @@ def _too_wide(c: "Certificate", bound: Bound, seen: str) -> str:
 def _refuted(c: "Certificate", bound: Bound) -> str:
     if bound.refuted or c.maximal is None:
         return _REFUTED.format(rho=bound.rho)
-    return _ABOVE.format(rho=bound.rho, value=c.maximal.value.estimate, low=c.maximal.lower(SURE))
+    return _ABOVE.format(rho=bound.rho, value=c.maximal.value.estimate, low=c.maximal.sure)
 
 
 def _unpaired(c: "Certificate", correlation: Interval) -> str:
