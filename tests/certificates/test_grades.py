@@ -149,7 +149,7 @@ def test_which_grades_are_enough():
     assert all(satisfies(name, name) for name in REQUIRED)
     assert [name for name in GRADES if satisfies(name, "bounded")] == ["rotation", "bounded"]
     assert not satisfies("refuted", "conditional")
-    with pytest.raises(ValueError, match="require must be one of .* got 'certain'"):
+    with pytest.raises(ValueError, match=r"require must be one of .* got 'certain'"):
         satisfies("rotation", "certain")
 
 

@@ -265,5 +265,5 @@ def test_where_rho_comes_from_is_told_and_kept(capsys, tmp_path, pairs):
     found = certificate(capsys, tmp_path / "pairs.npz", "--rate", "0.105", "--no-checks")
     assert found["rho_from"] == "rate"
     assert found["bound"]["rho"] == pytest.approx(np.exp(-0.105))
-    code, out, _ = run(capsys, "certify", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
+    _, out, _ = run(capsys, "certify", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
     assert out.splitlines()[-1].startswith("Next: ")

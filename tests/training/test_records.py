@@ -126,7 +126,8 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path):
     try:
         for _ in range(2000):
             tensors, notes = load_tensors(path)
-            assert tensors["w"].eq(len(tensors["w"])).all() and len(notes["step"]) == len(tensors["w"])
+            assert tensors["w"].eq(len(tensors["w"])).all()
+            assert len(notes["step"]) == len(tensors["w"])
     finally:
         stop.set()
         writer.join()

@@ -56,7 +56,7 @@ class MaximalCorrelation:
             end of the estimate's interval and no upper bound on rho.
         family: the functions that won, in plain words.
         confidence: of the interval's ends.
-        sure: a lower confidence bound beyond chance (`isojepa.certificates.bound.SURE`): a rho below is wrong.
+        sure: a lower confidence bound beyond chance (`bound.SURE`): a rho below it is wrong.
     """
 
     pairs: int
