@@ -182,7 +182,7 @@ def test_a_folder_in_the_place_of_a_file_is_told_when_its_run_is_tried(tmp_path)
     path = record_path(tiny(), tmp_path)
     (path / "config.json").mkdir(parents=True)
     assert state_of(path) == "started"
-    assert "Is a directory" in attempt(tiny(), tmp_path).error
+    assert "config.json must be a plain file, got a folder" in attempt(tiny(), tmp_path).error
 
 
 def test_a_torn_config_is_a_failure_that_says_what_to_do(tmp_path):

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import isojepa as ij
+from isojepa.training.identity import record_id
 from isojepa.training.loop import fit
-from isojepa.training.records import FORMAT, Record, load_tensors, record_id, save_tensors
+from isojepa.training.records import FORMAT, Record
+from isojepa.training.tensors import load_tensors, save_tensors
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "checkpoint_seconds": 0.0}
 
@@ -145,7 +147,7 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import torch
-from isojepa.training.records import save_tensors
+from isojepa.training.tensors import save_tensors
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
 save_tensors(path, {"a": torch.ones(10)})

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,9 +68,8 @@ class Demo:
             raise ValueError(f"{self.out} holds the record of another run: choose another --out")
         if found["seed"] == self.seed and Record(self.out).result is None:
             return  # a demo that was stopped goes on
-        for name in ("config.json", "result.json", "metrics.jsonl", "report.html", "picture.png"):
-            (self.out / name).unlink(missing_ok=True)
-        shutil.rmtree(self.out / "checkpoint", ignore_errors=True)
+        with Record(self.out).locked():
+            Record(self.out).clear()
 
 
 @dataclass

@@ -13,7 +13,8 @@ from typing import Any
 from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.training.formats import format_of, migrate
-from isojepa.training.records import find_record, record_id
+from isojepa.training.identity import record_id
+from isojepa.training.records import find_record
 
 Label = str | int | float
 RECORDS = Path("runs/studies")
