@@ -17,6 +17,7 @@ SMALL = [
     "importing",
     "threads",
     "version",
+    "terminal",
 ]
 ORDER = [
     "laws",

@@ -7,6 +7,7 @@ from typing import Any
 
 import tyro
 from rich.table import Table
+from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
@@ -206,6 +207,6 @@ def print_certificate(certificate: Certificate) -> None:
     table.add_column("", no_wrap=True)
     table.add_column("")
     for item in certificate.assumptions:
-        verdict = f"[{_STYLES[item.verdict]}]{item.verdict}[/]"
+        verdict = Text(item.verdict, _STYLES[item.verdict])
         table.add_row(item.name, verdict, f"{item.sentence} {item.advice}".rstrip())
     out.print(table)

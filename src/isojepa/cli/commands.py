@@ -24,6 +24,7 @@ from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.places import place
 from isojepa.registry import flatten
+from isojepa.terminal import typed
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 
@@ -118,7 +119,7 @@ class Train:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
         code = _tell_run(run)
-        out.print(f"Next: isojepa certify {path}   or   isojepa report {path}")
+        out.print(f"Next: isojepa certify {typed(path)}   or   isojepa report {typed(path)}")
         return code
 
     def _loggers(self, path: Path) -> list[Logger]:

@@ -18,6 +18,7 @@ from isojepa.studies.scores import score
 from isojepa.studies.study import Study
 from isojepa.sweep.plan import find_studies
 from isojepa.sweep.record_state import repair, state_of
+from isojepa.terminal import visible
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record, RecordHeld
 
@@ -102,7 +103,7 @@ def _prepare(config: Config, path: Path) -> None:
             record = Record.start(path, config.to_dict())
             record.clean()
             for told in repair(record):
-                print(f"{path}: {told}", flush=True)
+                print(visible(f"{path}: {told}"), flush=True)
     except RecordHeld:
         raise
     except ValueError as error:
