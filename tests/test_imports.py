@@ -18,6 +18,7 @@ SMALL = [
     "threads",
     "version",
     "terminal",
+    "opening",
 ]
 ORDER = [
     "laws",

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from isojepa.opening import parse_json, read_bytes
+
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
     """Replace a file atomically.
@@ -56,13 +58,12 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        ValueError: the file is missing or is not JSON.
+        ValueError: the file is missing, no plain file, too large, or not JSON.
     """
+    content = read_bytes(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} does not exist") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return parse_json(content)
+    except ValueError as error:
         raise ValueError(f"{path} is not a whole JSON file: {error}") from error
 
 

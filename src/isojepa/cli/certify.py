@@ -31,7 +31,7 @@ class Certify:
 
     trajectories:  embeddings of shape (steps, paths, dim), or (steps, dim) with --trajectory
 
-    an encoder:  file.py:function or package.module:object, with a world (--world.mixing ...) or with --data
+    an encoder:  file.py:function, with a world (--world.mixing ...) or with --data
 
     Latents allow the comparison with the truth. Second views and rho allow Theorem 3's bound, trajectories
     the spectrum of nonlinearity: both without latents. An array of another name is FILE::NAME.
@@ -81,27 +81,30 @@ class Certify:
     def run(self) -> int:
         with progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
-        if self.report is not None:
-            from isojepa.report import write_page  # only for those who draw
-
-            write_page(
-                self.report,
-                title=str(self.source),
-                config=self._settings(),
-                metrics=(),
-                certificate=certificate,
-                seconds=None,
-                status="",
-                reason="",
-                **points,
-            )
         if self.json:
             print_json(certificate.to_dict())
         else:
             print_certificate(certificate)
-            if self.report is not None:
+        if self.report is not None:  # a page that cannot be written does not take the numbers along
+            self._write_page(self.report, certificate, points)
+            if not self.json:
                 out.print(f"\nOpen {self.report} in a browser.")
         return 0
+
+    def _write_page(self, path: Path, certificate: Certificate, points: dict[str, Any]) -> None:
+        from isojepa.report import write_page  # only for those who draw
+
+        write_page(
+            path,
+            title=str(self.source),
+            config=self._settings(),
+            metrics=(),
+            certificate=certificate,
+            seconds=None,
+            status="",
+            reason="",
+            **points,
+        )
 
     def _settings(self) -> dict[str, Any]:
         """What was given, for the page: flags that were left alone are left out."""
@@ -117,7 +120,14 @@ class Certify:
             return self._of_encoder(load_callable(str(self.source)))
         if self.data is not None or self.world != WorldSpec():
             raise ValueError(f"data and world go with an encoder, file.py:function, got source {self.source}")
-        return self._of_record() if self.source.is_dir() else self._of_files()
+        if self.source.is_dir():
+            return self._of_record()
+        text = str(self.source)
+        if ":" in text and "::" not in text and not self.source.exists():
+            raise ValueError(
+                f"{text} does not exist: an encoder is named file.py:function, an array of a file FILE::NAME"
+            )
+        return self._of_files()
 
     def _options(self) -> dict[str, Any]:
         return {

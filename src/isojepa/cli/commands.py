@@ -50,7 +50,7 @@ class Demo:
         encoder, *_ = runs.build_all(config)
         run = _train(encoder, config, self.out)
         code = _tell_run(run)
-        print_certificate(_write_report(self.out, self.out / "report.html"))
+        _write_report(self.out, self.out / "report.html", print_certificate)
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 
@@ -142,8 +142,7 @@ class Report:
 
     def run(self) -> int:
         path = self.out or self.record / "report.html"
-        certificate = _write_report(self.record, path)
-        out.print(certificate.verdict)
+        _write_report(self.record, path, lambda certificate: out.print(certificate.verdict))
         out.print(f"Wrote {path} and {path.with_name('picture.png')}")
         return 0
 
@@ -212,13 +211,14 @@ def _tell_run(run: Run) -> int:
     return 1
 
 
-def _write_report(record_path: Path, page: Path) -> Certificate:
-    """Certify a record, write its page and picture, and return the certificate."""
+def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], None]) -> None:
+    """Certify a record, tell it, and only then write its page and picture: a disk may be full."""
     from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
     from isojepa.report.points import points_in_world
 
     encoder, world, record = runs.load_run(record_path)
     certificate = certify(encoder, world)
+    tell(certificate)
     points = points_in_world(encoder, world)
     result = record.result or {}
     named = record.config["world"]
@@ -235,7 +235,6 @@ def _write_report(record_path: Path, page: Path) -> Certificate:
         **points,
     )
     write_picture(page.with_name("picture.png"), title=title, **points)
-    return certificate
 
 
 def _first_line(thing: Callable[..., Any]) -> str:
