@@ -17,6 +17,8 @@ SMALL = [
     "importing",
     "threads",
     "version",
+    "terminal",
+    "opening",
 ]
 ORDER = [
     "laws",

@@ -18,6 +18,7 @@ from isojepa.encoders.mlp import MLPSpec
 from isojepa.files import read_json
 from isojepa.names import unknown
 from isojepa.objectives.lejepa import LeJEPASpec
+from isojepa.opening import CONFIG, parse_yaml, read_bytes
 from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, settings
 from isojepa.training.formats import HEADER, migrate
 from isojepa.training.recipe import Recipe
@@ -171,13 +172,10 @@ def _recipe(data: Any, problems: list[str]) -> Recipe:
 
 
 def _read_yaml(path: Path) -> Any:
-    import yaml
-
+    content = read_bytes(path, CONFIG)
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} does not exist") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return parse_yaml(content)
+    except ValueError as error:
         raise ValueError(f"{path} is not a YAML file: {error}") from error
 
 

@@ -17,22 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from isojepa.opening import NotPlain, expect_kind, parse_json, read_bytes
+
 _POSIX = os.name == "posix"
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if _POSIX else 0  # a pipe must not be waited for
-_KINDS = {
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 # what `write_whole` calls a file that is not whole yet; older versions had the process's number there
 _TEMPORARY = re.compile(r"\.(.+)\.(?:[0-9a-f]{16}|[0-9]{1,7})\.tmp")
-
-
-class NotPlain(OSError, ValueError):
-    """What should be a plain file or folder of one's own is something else, such as a link."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -82,28 +72,13 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        ValueError: the file is missing, is no file, or is not JSON.
+        ValueError: the file is missing, no plain file, too large, or not JSON.
     """
+    content = read_bytes(path)
     try:
-        return json.loads(read_bytes(path).decode("utf-8"))
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} does not exist") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_json(content)
+    except ValueError as error:
         raise ValueError(f"{path} is not a whole JSON file: {error}") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """All of a file, or of the file that a link names.
-
-    Raises:
-        NotPlain: it is a pipe, a device or a folder.
-        OSError: it cannot be read.
-    """
-    _expect(os.stat(path), stat.S_IFREG, path)  # some devices act when they are opened
-    descriptor = os.open(path, os.O_RDONLY | (_SAFELY & ~os.O_NOFOLLOW if _POSIX else 0))
-    with open(descriptor, "rb") as file:
-        _expect(os.fstat(descriptor), stat.S_IFREG, path)
-        return file.read()
 
 
 def open_own(path: Path, flags: int) -> int:
@@ -152,7 +127,7 @@ def open_unfollowed(path: Path, flags: int) -> int:
             check_file(path)
         raise
     try:
-        _expect(os.fstat(descriptor), stat.S_IFREG, path)
+        expect_kind(os.fstat(descriptor), stat.S_IFREG, path)
     except NotPlain:
         os.close(descriptor)
         raise
@@ -188,7 +163,7 @@ def check_file(path: Path) -> None:
         NotPlain: it is a link, a pipe, a device or a folder.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _expect(_looked(path), stat.S_IFREG, path)
+        expect_kind(_looked(path), stat.S_IFREG, path)
 
 
 def check_folder(path: Path) -> None:
@@ -198,7 +173,7 @@ def check_folder(path: Path) -> None:
         NotPlain: it is something else.
     """
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _expect(_looked(path), stat.S_IFDIR, path)
+        expect_kind(_looked(path), stat.S_IFDIR, path)
 
 
 def half_written(name: str) -> str | None:
@@ -227,16 +202,6 @@ def _looked(path: Path) -> os.stat_result:
         if error.errno == errno.ENAMETOOLONG:  # told by whoever makes it
             raise FileNotFoundError(error.errno, error.strerror) from error
         raise
-
-
-def _expect(found: os.stat_result, kind: int, path: Path) -> None:
-    """Raises NotPlain unless what was found is of a kind."""
-    if stat.S_IFMT(found.st_mode) == kind:
-        return
-    wanted = "a plain file" if kind == stat.S_IFREG else "a folder"
-    got = _KINDS.get(stat.S_IFMT(found.st_mode), "a file")
-    hint = ", which is not followed: put what it names in its place" if stat.S_ISLNK(found.st_mode) else ""
-    raise NotPlain(f"{path} must be {wanted}, got {got}{hint}")
 
 
 def _keep(_: int) -> None:

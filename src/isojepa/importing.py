@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from isojepa.opening import plain_file
+
 
 def import_file(path: Path) -> ModuleType:
     """Execute a Python file and return its module.
@@ -13,10 +15,9 @@ def import_file(path: Path) -> ModuleType:
     as dataclasses and pickles want.
 
     Raises:
-        ValueError: there is no such file, or it raised an error.
+        ValueError: there is no such plain file, or it raised an error.
     """
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
+    plain_file(path)
     spec = importlib.util.spec_from_file_location(f"_file_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -110,7 +110,7 @@ def test_an_encoder_of_ones_own_is_tried_in_a_world(capsys, encoder, tmp_path, m
     sheared = certificate(capsys, encoder, "--world.mixing", "sinusoid", "--samples", "3000", "--no-checks")
     assert sheared["grade"] == "none"
     monkeypatch.chdir(tmp_path)
-    module = certificate(capsys, "mine:Unwind", "--samples", "3000", "--no-checks")
+    module = certificate(capsys, "mine.py:Unwind", "--samples", "3000", "--no-checks")
     assert module["grade"] == "rotation"
 
 
@@ -137,7 +137,7 @@ def test_encoders_that_cannot_be_had_are_told(capsys, encoder, tmp_path):
         f"{file}:number": "must be callable, got int",
         f"{tmp_path / 'none.py'}:f": "none.py does not exist",
         f"{tmp_path / 'broken.py'}:f": "cannot be imported: ZeroDivisionError: division by zero",
-        "no_such_package.module:f": "cannot be imported: ModuleNotFoundError",
+        "no_such_package.module:f": "an encoder is named file.py:function",
     }.items():
         assert message in refused(capsys, source)
     assert "brings its own next, latents and rho" in refused(capsys, encoder, "--rho", "0.9")

@@ -68,6 +68,29 @@ OBJECTIVES = {  # name -> (objective, number of views)
 }
 
 
+EMPTY = {  # losses that a rank without samples takes part in
+    **{f"sigreg {name}": (lambda h, name=name: SIGReg(8, test=name)(h, generator(2))) for name in UNIVARIATE},
+    **{name: (lambda h, name=name: MULTIVARIATE[name]().statistic(h)) for name in MULTIVARIATE},
+    **{
+        f"objective {name}": (
+            lambda h, make=make, count=count: make()(views_of(h, count), generator(2)).total
+        )
+        for name, (make, count) in OBJECTIVES.items()
+    },
+}
+
+
+def views_of(x: torch.Tensor, count: int) -> torch.Tensor:
+    return torch.stack([x[:, start : start + 4] for start in (0, 2, 4)[:count]])
+
+
+def loss_and_gradient(loss, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    x = x.clone().requires_grad_()
+    value = loss(x)
+    value.backward()
+    return {"loss": value.detach(), "gradient": x.grad}
+
+
 def objective_and_gradient(objective: nn.Module, views: torch.Tensor) -> dict[str, torch.Tensor]:
     """The terms of a loss and the gradients of views (view, batch, dim)."""
     views = views.clone().requires_grad_()
@@ -126,7 +149,8 @@ def work_together(rank: int, world: int) -> dict[str, dict]:
 
     whole = samples(sum(batches))
     empty = whole if rank == world - 1 else whole[:0]  # all samples on the last rank
-    results["empty"] = {"loss": SIGReg(slices=8)(empty, generator(2))}
+    for name, objective in EMPTY.items():
+        results[f"empty {name}"] = loss_and_gradient(objective, empty)
 
     with ranks.alone():
         results["alone"] = {"loss": SIGReg(slices=8)(mine, generator(2)) if rank == 0 else torch.zeros(())}
@@ -136,8 +160,7 @@ def work_together(rank: int, world: int) -> dict[str, dict]:
             results["pair"] = {"loss": SIGReg(slices=8)(mine, generator(2))}
 
     for name, objective in OBJECTIVES.items():
-        views = torch.stack([mine[:, start : start + 4] for start in (0, 2, 4)[: objective[1]]])
-        results[name] = objective_and_gradient(objective[0](), views)
+        results[name] = objective_and_gradient(objective[0](), views_of(mine, objective[1]))
 
     refused = ""
     try:
@@ -185,10 +208,15 @@ def test_a_rank_receives_the_gradient_that_ddp_then_averages(job):
     assert close(weighted, len(whole) * whole.grad, 1e-11)
 
 
-def test_ranks_may_have_no_samples_at_all(job):
+@pytest.mark.parametrize("name", EMPTY)
+def test_ranks_may_have_no_samples_at_all(name, job):
     world, results = job
-    truth = SIGReg(slices=8)(samples(sum(BATCHES[world])), generator(2))
-    assert all(close(result["empty"]["loss"], truth, 1e-12) for result in results)
+    truth = loss_and_gradient(EMPTY[name], samples(sum(BATCHES[world])))
+    assert truth["gradient"].abs().max() > 1e-9
+    for result in results:
+        assert close(result[f"empty {name}"]["loss"], truth["loss"], 1e-10)
+    held = torch.cat([result[f"empty {name}"]["gradient"] for result in results])
+    assert close(held, world * truth["gradient"], 1e-10)
 
 
 @pytest.mark.filterwarnings("ignore:x of shape")
@@ -206,8 +234,7 @@ def test_every_objective_is_that_of_the_whole_batch(name, job):
     world, results = job
     make, count = OBJECTIVES[name]
     whole = samples(sum(BATCHES[world]))
-    views = torch.stack([whole[:, start : start + 4] for start in (0, 2, 4)[:count]])
-    truth = objective_and_gradient(make(), views)
+    truth = objective_and_gradient(make(), views_of(whole, count))
     held = torch.cat([result[name]["gradient"] for result in results], dim=1)
     assert truth["gradient"].abs().max() > 1e-6
     assert close(held, world * truth["gradient"], 1e-10)

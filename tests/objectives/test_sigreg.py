@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity import Sliced
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, Sliced
 from isojepa.objectives.gaussianity import fused as sweeps
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
@@ -546,3 +546,27 @@ def test_pvalue_of_fixed_directions_is_that_of_the_loss():
     same = Sliced(module.test, 8, "orthogonal", 3)
     assert module(x).item() == pytest.approx(same(x).item(), rel=1e-6)
     assert module.pvalue(x, draws=49).item() == same.pvalue(x, draws=49).item()
+
+
+@pytest.mark.filterwarnings("ignore:x of shape")
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", UNIVARIATE)
+def test_of_a_value_that_is_no_number_comes_no_number(name, bad):
+    """One bad row among any number of rows: a loss that looks ordinary would hide it."""
+    for n in (1, 2, 3, 40):
+        test = UNIVARIATE[name]()
+        if n < test.least:
+            continue
+        for dim in (1, 3):
+            h = torch.randn(n, dim, generator=generator(n, "bad"))
+            h[0, 0] = bad
+            assert not math.isfinite(SIGReg(8, test=test)(h).item()), (n, dim)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", MULTIVARIATE)
+def test_multivariate_statistics_pass_on_what_is_no_number(name, bad):
+    h = torch.randn(40, 3, generator=generator(0, "bad"))
+    h[7, 1] = bad
+    for standardize in (False, True):
+        assert not math.isfinite(MULTIVARIATE[name](standardize=standardize).statistic(h).item())

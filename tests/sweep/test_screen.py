@@ -3,13 +3,13 @@
 import io
 
 import pytest
-from rich.console import Console
 
 from isojepa.sweep import tally as tally_module
 from isojepa.sweep.estimate import estimate
 from isojepa.sweep.screen import Dashboard, Lines, choose_screen, draw
 from isojepa.sweep.tally import Tally, clock
 from isojepa.sweep.work import Ending
+from isojepa.terminal import Console
 from isojepa.training.records import Record
 from tests.sweep.cells import tasks_in, tiny
 

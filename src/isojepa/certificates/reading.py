@@ -14,15 +14,16 @@ their number: h0, h1, z0, z1. npy and HDF5 files stay on the disk and are read p
 may be larger than memory.
 """
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isojepa.certificates.archives import read_hdf5, read_npz
 from isojepa.certificates.text import read_csv
 from isojepa.names import unknown
+from isojepa.opening import plain_file
 
 _NAMES = {
     "h": "h",
@@ -99,15 +100,14 @@ def _listed(arrays: Mapping[str, Any]) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
+    plain_file(path)
     kind = path.suffix.lower()
     readers = {
         ".npy": _read_npy,
-        ".npz": _read_npz,
+        ".npz": read_npz,
         ".safetensors": _read_safetensors,
-        ".h5": _read_hdf5,
-        ".hdf5": _read_hdf5,
+        ".h5": read_hdf5,
+        ".hdf5": read_hdf5,
         ".csv": read_csv,
         ".tsv": read_csv,
         ".txt": read_csv,
@@ -131,28 +131,7 @@ def _read_npy(path: Path) -> Mapping[str, Any]:
     return {"h": np.load(path, allow_pickle=False, mmap_mode="r")}
 
 
-def _read_npz(path: Path) -> Mapping[str, Any]:
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is empty, cut short, or of another kind")
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 def _read_safetensors(path: Path) -> Mapping[str, Any]:
     from safetensors.torch import load_file
 
     return load_file(path)
-
-
-def _read_hdf5(path: Path) -> Mapping[str, Any]:
-    """Every dataset of numbers by its path in the file, left on the disk."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
-    arrays: dict[str, Any] = {}
-    file = h5py.File(path, "r")  # stays open for as long as its datasets are used
-    file.visititems(
-        lambda name, item: arrays.update({name: item}) if isinstance(item, h5py.Dataset) else None
-    )
-    return arrays

@@ -1,9 +1,19 @@
 """Tables of numbers as text: columns between commas, semicolons, tabs or blanks, header or not."""
 
+import math
 import re
+from array import array
+from collections.abc import Iterator
+from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+
+from isojepa.opening import open_plain, size_of
+
+_LARGEST = 256 << 20  # bytes of a file; as numbers four times as many at most
+_LONGEST = 16 << 20  # characters of a line
 
 
 def read_csv(path: Path) -> dict[str, np.ndarray]:
@@ -15,14 +25,16 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
     Raises:
         ValueError: a row has another length or holds no numbers.
     """
-    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    if not lines:
+    if path.stat().st_size > _LARGEST:
+        raise ValueError(f"as text it must have at most {size_of(_LARGEST)}: write it as npy")
+    first = next(_lines(path), None)
+    if first is None:
         raise ValueError("it holds no rows")
-    separator = next((mark for mark in (",", ";", "\t") if mark in lines[0]), None)
-    header = _cells(lines[0], separator)
+    separator = next((mark for mark in (",", ";", "\t") if mark in first), None)
+    header = _cells(first, separator)
     if all(map(_is_number, header)):
         header = []
-    values = _numbers(lines[1:] if header else lines, separator, len(header), bool(header))
+    values = _numbers(path, separator, len(header), bool(header))
     if not header:
         return {"h": values}
     groups: dict[str, list[int]] = {}
@@ -35,22 +47,34 @@ def _cells(line: str, separator: str | None) -> list[str]:
     return [cell.strip().strip('"') for cell in line.split(separator)]
 
 
-def _numbers(lines: list[str], separator: str | None, width: int, header: bool) -> np.ndarray:
+def _lines(path: Path) -> Iterator[str]:
+    """The lines that hold anything, one by one: as a list they would take many times the file's size."""
+    with open_plain(path) as content, TextIOWrapper(content, encoding="utf-8-sig") as file:
+        while line := file.readline(_LONGEST):
+            if len(line) == _LONGEST:
+                raise ValueError(f"a line must have less than {_LONGEST} characters")
+            if line.strip():
+                yield line
+
+
+def _numbers(path: Path, separator: str | None, width: int, header: bool) -> np.ndarray:
     """The rows as numbers: by NumPy's fast reader, and where it refuses, by one that says why."""
-    if not lines:
+    if next(islice(_lines(path), int(header), None), None) is None:
         raise ValueError("it holds a header and no rows")
     try:
-        values = np.loadtxt(lines, delimiter=separator, ndmin=2)
+        values = np.loadtxt(islice(_lines(path), int(header), None), delimiter=separator, ndmin=2)
         if values.shape[1] == (width or values.shape[1]):
             return values
     except ValueError:
         pass
-    rows = [_cells(line, separator) for line in lines]
-    width = width or len(rows[0])
-    for index, row in enumerate(rows):
+    found = array("d")
+    for index, line in enumerate(islice(_lines(path), int(header), None)):
+        row = _cells(line, separator)
+        width = width or len(row)
         if len(row) != width:
             raise ValueError(f"row {index + 1 + header} has {len(row)} columns where the first has {width}")
-    return np.array([[float(cell) if cell else np.nan for cell in row] for row in rows])
+        found.extend(float(cell) if cell else math.nan for cell in row)
+    return np.frombuffer(found, np.float64).reshape(-1, width)
 
 
 def _is_number(cell: str) -> bool:

@@ -1,8 +1,6 @@
-"""Encoders of the user's own: file.py:name or package.module:name, from observations to embeddings."""
+"""Encoders of the user's own: file.py:name, from observations to embeddings."""
 
-import importlib
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,8 @@ from torch import nn
 from isojepa.encoders.modes import embed
 from isojepa.importing import import_file
 
-_NAME = re.compile(r"(?P<module>.+\.py|[A-Za-z_]\w*(\.\w+)*):(?P<name>[A-Za-z_]\w*(\.\w+)*)")
+# nothing but a .py file is ever executed: data.npy:h must not run a data.py that lies beside it
+_NAME = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*(\.\w+)*)", re.DOTALL)
 _ROWS = 65_536  # read from a file at once
 
 
@@ -24,28 +23,24 @@ def is_callable_name(source: str) -> bool:
 
 
 def load_callable(source: str) -> Callable[[Any], Any]:
-    """Import what file.py:name or package.module:name names.
+    """Import what file.py:name names.
 
     A class is called without arguments to make the encoder.
 
     Raises:
-        ValueError: the module cannot be imported, has no such name, or the object cannot be called.
+        ValueError: the file cannot be imported, has no such name, or the object cannot be called.
     """
     match = _NAME.fullmatch(source)
     if match is None:
-        raise ValueError(
-            f"an encoder must be named file.py:function or package.module:function, got {source}"
-        )
-    module = _import(match["module"])
+        raise ValueError(f"an encoder must be named file.py:function, got {source}")
+    module = import_file(Path(match["file"]))
     found: Any = module
     for part in match["name"].split("."):
         if not hasattr(found, part):
             names = [
                 name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])
             ]
-            raise ValueError(
-                f"{match['module']} has no {match['name']!r}; it has {', '.join(names) or 'none'}"
-            )
+            raise ValueError(f"{match['file']} has no {match['name']!r}; it has {', '.join(names) or 'none'}")
         found = getattr(found, part)
     if isinstance(found, type):
         try:
@@ -97,15 +92,3 @@ class _Encoder(nn.Module):
 
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _import(name: str) -> Any:
-    if name.endswith(".py"):
-        return import_file(Path(name))
-    sys.path.insert(0, "")  # modules beside the user, as `python -m` finds them
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
-        raise ValueError(f"{name} cannot be imported: {_told(error)}") from error
-    finally:
-        sys.path.remove("")

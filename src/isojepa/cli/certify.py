@@ -7,6 +7,7 @@ from typing import Any
 
 import tyro
 from rich.table import Table
+from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
@@ -31,7 +32,7 @@ class Certify:
 
     trajectories:  embeddings of shape (steps, paths, dim), or (steps, dim) with --trajectory
 
-    an encoder:  file.py:function or package.module:object, with a world (--world.mixing ...) or with --data
+    an encoder:  file.py:function, with a world (--world.mixing ...) or with --data
 
     Latents allow the comparison with the truth. Second views and rho allow Theorem 3's bound, trajectories
     the spectrum of nonlinearity: both without latents. An array of another name is FILE::NAME.
@@ -91,25 +92,13 @@ class Certify:
             satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
         with progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
-        if self.report is not None:
-            from isojepa.report import write_page  # only for those who draw
-
-            write_page(
-                self.report,
-                title=str(self.source),
-                config=self._settings(),
-                metrics=(),
-                certificate=certificate,
-                seconds=None,
-                status="",
-                reason="",
-                **points,
-            )
         if self.json:
             print_json(certificate.to_dict())
         else:
             print_certificate(certificate)
-            if self.report is not None:
+        if self.report is not None:  # a page that cannot be written does not take the numbers along
+            self._write_page(self.report, certificate, points)
+            if not self.json:
                 out.print(f"\nOpen {self.report} in a browser.")
         if self.require is None or satisfies(certificate.grade, self.require):
             return 0
@@ -117,6 +106,21 @@ class Certify:
             needed = f"The grade is {certificate.grade}, and {self.require} is required."
             out.print(f"\n{needed}", style="bold red")
         return 1
+
+    def _write_page(self, path: Path, certificate: Certificate, points: dict[str, Any]) -> None:
+        from isojepa.report import write_page  # only for those who draw
+
+        write_page(
+            path,
+            title=str(self.source),
+            config=self._settings(),
+            metrics=(),
+            certificate=certificate,
+            seconds=None,
+            status="",
+            reason="",
+            **points,
+        )
 
     def _settings(self) -> dict[str, Any]:
         """What was given, for the page: flags that were left alone are left out."""
@@ -132,7 +136,14 @@ class Certify:
             return self._of_encoder(load_callable(str(self.source)))
         if self.data is not None or self.world != WorldSpec():
             raise ValueError(f"data and world go with an encoder, file.py:function, got source {self.source}")
-        return self._of_record() if self.source.is_dir() else self._of_files()
+        if self.source.is_dir():
+            return self._of_record()
+        text = str(self.source)
+        if ":" in text and "::" not in text and not self.source.exists():
+            raise ValueError(
+                f"{text} does not exist: an encoder is named file.py:function, an array of a file FILE::NAME"
+            )
+        return self._of_files()
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -229,6 +240,6 @@ def _print_assumptions(certificate: Certificate) -> None:
     table.add_column("", no_wrap=True)
     table.add_column("")
     for item in certificate.assumptions:
-        verdict = f"[{_STYLES[item.verdict]}]{item.verdict}[/]"
+        verdict = Text(item.verdict, _STYLES[item.verdict])
         table.add_row(item.name, verdict, f"{item.sentence} {item.advice}".rstrip())
     out.print(table)

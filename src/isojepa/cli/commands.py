@@ -23,6 +23,7 @@ from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.places import place
 from isojepa.registry import flatten
+from isojepa.terminal import typed
 from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
 from isojepa.training.loggers import Logger
 
@@ -48,13 +49,12 @@ class Demo:
         encoder, *_ = runs.build_all(config)
         run = _train(encoder, config, self.out)
         code = _tell_run(run)
-        certificate, recipe = _write_report(self.out, self.out / "report.html"), config.training
-        print_certificate(certificate)
+        certificate = _write_report(self.out, self.out / "report.html", print_certificate)
         if certificate.recovery is not None and not math.isnan(run.r2):
             out.print(
-                f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {recipe.eval_samples:,} samples, "
-                f"the certificate's {certificate.recovery.r2_h_to_z.estimate:.4f} on {certificate.samples:,} "
-                "fresh ones. Both are held out; they differ by the samples."
+                f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {config.training.eval_samples:,} "
+                f"samples, the certificate's {certificate.recovery.r2_h_to_z.estimate:.4f} on "
+                f"{certificate.samples:,} fresh ones. Both are held out; they differ by the samples."
             )
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
@@ -123,7 +123,7 @@ class Train:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
         code = _tell_run(run)
-        out.print(f"Next: isojepa certify {path}   or   isojepa report {path}")
+        out.print(f"Next: isojepa certify {typed(path)}   or   isojepa report {typed(path)}")
         return code
 
     def _loggers(self, path: Path) -> list[Logger]:
@@ -146,8 +146,7 @@ class Report:
 
     def run(self) -> int:
         path = self.out or self.record / "report.html"
-        certificate = _write_report(self.record, path)
-        out.print(certificate.verdict)
+        _write_report(self.record, path, lambda certificate: out.print(certificate.verdict))
         out.print(f"Wrote {path} and {path.with_name('picture.png')}")
         return 0
 
@@ -216,13 +215,14 @@ def _tell_run(run: Run) -> int:
     return 1
 
 
-def _write_report(record_path: Path, page: Path) -> Certificate:
-    """Certify a record, write its page and picture, and return the certificate."""
+def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], None]) -> Certificate:
+    """Certify a record, tell it, and only then write its page and picture: a disk may be full."""
     from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
     from isojepa.report.points import points_in_world
 
     encoder, world, record = runs.load_run(record_path)
     certificate = certify(encoder, world)
+    tell(certificate)
     points = points_in_world(encoder, world)
     result = record.result or {}
     named = record.config["world"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 from rich.table import Table
+from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import read_named
@@ -99,7 +100,7 @@ def _print(result: Examination) -> None:
     table.add_column("p", justify="right", no_wrap=True)
     rejected = result.rejected
     for line in result.defined:
-        p = f"[bold]{line.p:.3g}[/]" if line in rejected else f"{line.p:.3g}"
+        p = Text(f"{line.p:.3g}", "bold" if line in rejected else "")
         table.add_row(line.name, line.kind, str(line.samples), f"{line.statistic:.4g}", p)
     out.print(table)
     for line in result.lines:

@@ -3,23 +3,25 @@
 The modules of the commands are imported when a command is chosen: what only tells of them answers at once.
 """
 
+import contextlib
+import io
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
-from rich.console import Console
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from isojepa import threads
 from isojepa.names import choose
 from isojepa.places import Place, place
+from isojepa.terminal import Console, shortened, visible
 from isojepa.version import __version__
 
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
@@ -92,6 +94,9 @@ OPTIONS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 well, 1 a run that failed, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out, not an error
+            stream.reconfigure(errors="backslashreplace")
     console = Console(stderr=True, soft_wrap=True)
     here = Place()
     if threading.current_thread() is threading.main_thread():
@@ -110,6 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RunWarning)  # the commands tell it in their own words
+            warnings.showwarning = _show_warning
             return int(command.run())
     except KeyboardInterrupt:
         if here.first:
@@ -120,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if _speaks(here):
-            console.print(f"[bold red]error:[/] {escape(_one_line(error))}")
+            console.print(Text.assemble(("error:", "bold red"), f" {shortened(_one_line(error))}"))
         return 2
 
 
@@ -128,12 +134,12 @@ def _print_help() -> None:
     """What `isojepa --help` tells, from the table alone."""
     from isojepa.cli.printing import out
 
-    out.print(f"usage: isojepa [-h] [--version] {{{','.join(COMMANDS)}}} ...\n", markup=False)
+    out.print(f"usage: isojepa [-h] [--version] {{{','.join(COMMANDS)}}} ...\n")
     for paragraph in DESCRIPTION.split("\n\n"):
-        out.print(" ".join(paragraph.split()) + "\n", markup=False, soft_wrap=False)
+        out.print(" ".join(paragraph.split()) + "\n", soft_wrap=False)
     _print_panel("options", OPTIONS)
     _print_panel("commands", {name: command.summary for name, command in COMMANDS.items()})
-    out.print("\n`isojepa COMMAND --help` tells more of a command.", markup=False)
+    out.print("\n`isojepa COMMAND --help` tells more of a command.")
 
 
 def _print_panel(title: str, lines: Mapping[str, str]) -> None:
@@ -143,7 +149,7 @@ def _print_panel(title: str, lines: Mapping[str, str]) -> None:
     table.add_column(no_wrap=True, min_width=max(map(len, (*COMMANDS, *OPTIONS))))
     table.add_column()
     for name, text in lines.items():
-        table.add_row(escape(name), escape(text))
+        table.add_row(name, text)
     out.print(Panel(table, title=title, title_align="left", border_style="dim"), soft_wrap=False)
 
 
@@ -158,7 +164,36 @@ def _parse(name: str, arguments: list[str]) -> Any:
     threads.prepare()
     from isojepa.cli.flags import parse
 
-    return parse(getattr(import_module(chosen.module), chosen.name), f"isojepa {name}", arguments)
+    kind = getattr(import_module(chosen.module), chosen.name)
+    if all(map(str.isprintable, arguments)):
+        return parse(kind, f"isojepa {name}", arguments)
+    with _made_visible():  # the parser repeats what it does not understand
+        return parse(kind, f"isojepa {name}", arguments)
+
+
+@contextlib.contextmanager
+def _made_visible() -> Iterator[None]:
+    """What is written inside is shown at the end, without anything that a terminal would obey."""
+    written, told = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(written), contextlib.redirect_stderr(told):
+            yield
+    finally:
+        sys.stdout.write(visible(written.getvalue()))
+        sys.stderr.write(visible(told.getvalue()))
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """As Python shows warnings, but for what a terminal would obey."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    (file or sys.stderr).write(visible(text))
 
 
 def _speaks(here: Place) -> bool:
@@ -168,6 +203,7 @@ def _speaks(here: Place) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        return str(error.strerror) if error.filename is None else f"{error.strerror}: {error.filename}"
-    return " ".join(str(error).split())
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+    return " ".join(str(text).split())

@@ -2,40 +2,35 @@
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isojepa.files import plain
+from isojepa.terminal import Console, visible
 
-
-class _Console(Console):
-    """One that leaves a closed pipe to the command: rich would exit with an error."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-out = _Console(highlight=False, soft_wrap=True)
+out = Console(soft_wrap=True)
+_UNSEEN = re.compile(r"[^\n -~]")
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON; NaN and Inf as strings."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    """Print plain values as JSON; NaN and Inf as strings, characters that a terminal obeys by number."""
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
+    print(_UNSEEN.sub(lambda found: _by_number(found[0]), text))
 
 
 @contextlib.contextmanager
 def progress_bar(verb: str) -> Iterator[Callable[[int, int, str], None]]:
     """A bar on standard error if it is a terminal; gives what to call with done, total and what is next."""
     bar = Progress(
-        TextColumn(verb),
+        TextColumn(verb, markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
         transient=True,
@@ -43,3 +38,7 @@ def progress_bar(verb: str) -> Iterator[Callable[[int, int, str], None]]:
     with bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, name: bar.update(task, completed=done, total=total, description=name)
+
+
+def _by_number(char: str) -> str:
+    return char if visible(char) == char else json.dumps(char)[1:-1]

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from isojepa.cli.printing import out, print_json
+from isojepa.terminal import Console
 
 if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
     from isojepa.studies.evidence import Evidence
@@ -122,7 +122,7 @@ class StudyList:
             table.add_column(scale, justify="right", no_wrap=True)
         for row in rows:
             counts = [str(count) for count in row["runs"].values()]
-            table.add_row(f"[bold]{row['name']}[/]", row["about"], *counts)
+            table.add_row(Text(row["name"], "bold"), row["about"], *counts)
         _show(table)
         out.print(
             "\nRuns per scale; studies share runs. Next: isojepa study show NAME, isojepa sweep NAME, "
@@ -162,19 +162,20 @@ class StudyShow:
             about = {"name": study.name, "title": study.title, "claim": study.claim, "source": study.source}
             print_json({**about, "runs": _runs(study), "labels": labels, "settings": settings})
             return 0
-        out.print(f"[bold]{escape(study.title)}[/]  [dim]{escape(study.name)}[/]\n")
-        out.print(escape(study.claim))
-        out.print(f"\n[dim]Beside:[/] {escape(study.source)}")
+        out.print(Text.assemble((study.title, "bold"), "  ", (study.name, "dim"), "\n"))
+        out.print(study.claim)
+        out.print(Text.assemble("\n", ("Beside:", "dim"), f" {study.source}"))
         counts = ", ".join(f"{count} at {scale}" for scale, count in _runs(study).items())
-        out.print(f"[dim]Runs:[/]   {counts}\n")
+        out.print(Text.assemble(("Runs:", "dim"), f"   {counts}\n"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for key, values in labels.items():
             texts = list(map(str, values))
             joint = "; " if any(", " in text for text in texts) else ", "
-            table.add_row(f"[bold]{escape(key)}[/]", escape(joint.join(texts)))
+            table.add_row(Text(key, "bold"), joint.join(texts))
         for key, text in settings.items():
-            table.add_row(f"[dim]{escape(key)}[/]", escape(text))
-        out.print(f"[dim]At scale {self.scale}: labels, settings that vary, settings that all runs share.[/]")
+            table.add_row(Text(key, "dim"), text)
+        told = f"At scale {self.scale}: labels, settings that vary, settings that all runs share."
+        out.print(told, style="dim")
         _show(table)
         return 0
 
@@ -204,16 +205,16 @@ def _runs(study: "AnyStudy") -> dict[str, int]:
 
 
 def _tell(study: "AnyStudy", evidence: "Evidence", files: Sequence[Path], summary: Sequence[str]) -> None:
-    out.print(f"[bold]{escape(study.title)}[/]  [dim]{escape(study.name)}, scale {evidence.scale}[/]")
+    out.print(Text.assemble((study.title, "bold"), "  ", (f"{study.name}, scale {evidence.scale}", "dim")))
     for paragraph in summary[:1]:
-        out.print(escape(paragraph))
+        out.print(paragraph)
     if evidence.gap:
-        out.print(escape(evidence.gap), style="yellow")
+        out.print(evidence.gap, style="yellow")
     page = next(path for path in files if path.suffix == ".html")
     size = sum(path.stat().st_size for path in files) / 1e3
     out.print(f"Wrote {page} and {len(files) - 1} files beside it, {size:.0f} kB in all.\n", style="dim")
 
 
 def _show(table: Table) -> None:
-    console = out if out.is_terminal else Console(highlight=False, width=140)
+    console = out if out.is_terminal else Console(width=140)
     console.print(table, soft_wrap=False)

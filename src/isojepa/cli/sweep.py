@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from isojepa.cli.printing import out, print_json
 from isojepa.names import choose
 from isojepa.studies.study import RECORDS
+from isojepa.terminal import Console
 
 if TYPE_CHECKING:
     from isojepa.sweep import Estimate, Outcome, Plan, Task
@@ -118,7 +118,7 @@ class Sweep:
     @property
     def _console(self) -> Console:
         """Where progress goes: standard output is kept for the JSON that was asked for."""
-        return Console(stderr=True, highlight=False) if self.json else out
+        return Console(stderr=True) if self.json else out
 
     def _make(self, todo: "Sequence[Task]", executor: "Executor", tally: "Tally") -> int:
         from isojepa.sweep.screen import choose_screen
@@ -164,7 +164,7 @@ class Sweep:
             table.add_column(title, justify="left" if title == "study" else "right")
         for row in prices.table(plans, at_once):
             times = [clock(float(row[key])) for key in ("cpu_seconds", "wall_seconds")]
-            table.add_row(escape(str(row["study"])), str(row["runs"]), str(row["done"]), *times)
+            table.add_row(str(row["study"]), str(row["runs"]), str(row["done"]), *times)
         self._console.print(table)
         if prices.counted:
             self._console.print(
@@ -197,7 +197,7 @@ class Sweep:
             title = tally.tasks[Path(str(each["record"])).name].title
             where = f"  Log: {each['log']}" if each["log"] else ""
             words = f"{each['study']} {title}: {each['error']}{where}"
-            out.print(f"[red]failed[/] {escape(words)}")
+            out.print(Text.assemble(("failed", "red"), f" {words}"))
         if outcome.stopped:
             out.print(f"Stopped; the same command goes on. {executor.advice()}".strip())
         elif failed:

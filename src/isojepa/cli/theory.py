@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from isojepa.cli.printing import out, print_json, progress_bar
+from isojepa.terminal import Console
 
 if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
     from isojepa.theory import Check, Outcome
@@ -75,7 +75,7 @@ def _print_list(checks: "Sequence[Check]") -> None:
     from isojepa.theory import THEOREMS
 
     for theorem, group in groupby(checks, key=lambda check: check.theorem):
-        out.print(f"\n[bold]{THEOREMS[theorem]}[/]  [dim]--only {theorem}[/]")
+        out.print(Text.assemble("\n", (THEOREMS[theorem], "bold"), "  ", (f"--only {theorem}", "dim")))
         table = _table(2)
         for check in group:
             table.add_row(check.name, _marked(check.claim, bool(check.lean)))
@@ -86,21 +86,23 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
     from isojepa.theory import THEOREMS
 
     for theorem, group in groupby(outcomes, key=lambda outcome: outcome.theorem):
-        out.print(f"\n[bold]{THEOREMS[theorem]}[/]")
+        out.print(f"\n{THEOREMS[theorem]}", style="bold")
         table = _table(5)
         for outcome in group:
-            tick = "[green]✓[/]" if outcome.passed else "[bold red]✗[/]"
-            body = "\n".join(_body(outcome, notes))
+            tick = Text("✓", "green") if outcome.passed else Text("✗", "bold red")
+            body = Text("\n").join(_body(outcome, notes))
             table.add_row(tick, outcome.name, body, _precision(outcome), f"{outcome.seconds:.1f} s")
         _show(table)
     failed = [outcome.name for outcome in outcomes if not outcome.passed]
     general = sum(outcome.general for outcome in outcomes)
     axioms = sum(outcome.axiom_in_lean for outcome in outcomes)
     if failed:
-        out.print(f"\n[bold red]{len(failed)} of {len(outcomes)} checks failed: {', '.join(failed)}.[/]")
+        told = f"\n{len(failed)} of {len(outcomes)} checks failed: {', '.join(failed)}."
+        out.print(told, style="bold red")
     else:
         seconds = sum(outcome.seconds for outcome in outcomes)
-        out.print(f"\n[bold green]{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s.[/]")
+        told = f"\n{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s."
+        out.print(told, style="bold green")
     out.print(
         f"In general: {general}; over a range of cases: {len(outcomes) - general}. "
         f"{axioms} are axioms in the published Lean files. {_LEGEND}",
@@ -108,30 +110,30 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
     )
 
 
-def _body(outcome: "Outcome", notes: bool) -> Sequence[str]:
+def _body(outcome: "Outcome", notes: bool) -> Sequence[Text]:
     """The lines of one check: its claim, what `--notes` adds, and what was not shown."""
     lines = [_marked(outcome.claim, outcome.axiom_in_lean)]
     if notes:
         scope = "in general" if outcome.general else "as cases"
         error = f" Error allowed {outcome.tolerance:.0e}." if outcome.tolerance else ""
         told = f"{outcome.step}. By {outcome.method}. Covers, {scope}: {outcome.covers}.{error}"
-        lines.append(f"[cyan]{escape(outcome.formula)}[/]")
-        lines.append(f"[dim]{escape(told)}[/]")
+        lines.append(Text(outcome.formula, "cyan"))
+        lines.append(Text(told, "dim"))
         if outcome.note:
-            lines.append(f"[italic]{escape(outcome.note)}[/]")
+            lines.append(Text(outcome.note, "italic"))
     for part in outcome.failures:
         told = f"not shown: {part.claim} (error {part.error:.2g}, allowed {part.tolerance:.2g})"
-        lines.append(f"[red]{escape(told)}[/]")
+        lines.append(Text(told, "red"))
     return lines
 
 
-def _marked(claim: str, axiom: bool) -> str:
-    return escape(claim) + (" [yellow]Axiom in Lean.[/]" if axiom else "")
+def _marked(claim: str, axiom: bool) -> Text:
+    return Text.assemble(claim, (" Axiom in Lean." if axiom else "", "yellow"))
 
 
-def _precision(outcome: "Outcome") -> str:
+def _precision(outcome: "Outcome") -> str | Text:
     if not outcome.passed:
-        return "[red]failed[/]"
+        return Text("failed", "red")
     if outcome.exact:
         return "exact"
     return f"{outcome.precision:.0e}" if outcome.precision else "holds"
@@ -150,5 +152,5 @@ def _table(columns: int) -> Table:
 
 
 def _show(table: Table) -> None:
-    console = out if out.is_terminal else Console(highlight=False, width=_WIDE)
+    console = out if out.is_terminal else Console(width=_WIDE)
     console.print(Padding(table, (0, 0, 0, 2)), soft_wrap=False)

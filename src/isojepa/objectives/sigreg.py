@@ -25,8 +25,8 @@ class SIGReg(nn.Module):
     `unbiased`.
 
     In a torch.distributed job the embeddings of all ranks are one batch, and loss and gradient are those of
-    one process that holds it whole: see `isojepa.ranks`. NaN in the embeddings gives a loss of NaN, not an
-    error, which is what automatic mixed precision and training loops look for.
+    one process that holds it whole: see `isojepa.ranks`. NaN or Inf in the embeddings gives a loss of NaN or
+    Inf, not an error, which is what automatic mixed precision and training loops look for.
 
     Args:
         slices: number of directions per call; by default 8 per dimension, 16 to 1024.

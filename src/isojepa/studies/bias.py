@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 from scipy.optimize import minimize_scalar
 
 from isojepa import runs
@@ -38,6 +37,7 @@ from isojepa.seeds import generator
 from isojepa.studies.bias_page import draw, page
 from isojepa.studies.quadrature import LAWS
 from isojepa.studies.results import write_figure, write_results
+from isojepa.terminal import Console
 from isojepa.training import fit
 from isojepa.training.recipe import Recipe
 

@@ -6,7 +6,6 @@ when the defaults change. Numbers have nine digits, in a report made from record
 """
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
 from isojepa.studies.cells import RECORDS, Row, is_computed
 from isojepa.studies.study import AnyStudy, collect, unique
+from isojepa.terminal import typed
 from isojepa.training.formats import format_of
 from isojepa.training.identity import record_id
 from isojepa.training.records import Record
@@ -49,7 +49,7 @@ class Evidence:
     @property
     def typed(self) -> str:
         """What a person types for the study."""
-        return shlex.quote(self.called or self.study)
+        return typed(self.called or self.study)
 
     @property
     def sweep(self) -> str:

@@ -28,7 +28,6 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor
 
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, EppsPulleyExact, Moments, Statistic
@@ -37,6 +36,7 @@ from isojepa.seeds import generator
 from isojepa.studies.gradients_figure import draw
 from isojepa.studies.gradients_page import page
 from isojepa.studies.results import write_figure, write_results
+from isojepa.terminal import Console
 
 Row = dict[str, Any]
 

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor, nn
 
 from isojepa.encoders import MLP
@@ -36,6 +35,7 @@ from isojepa.studies.isotropise_figure import draw
 from isojepa.studies.isotropise_page import page
 from isojepa.studies.isotropise_theory import ceiling, r2_per_latent, slow_features
 from isojepa.studies.results import write_figure, write_results
+from isojepa.terminal import Console
 from isojepa.training import fit
 from isojepa.training.loop import RunWarning
 from isojepa.worlds import Lift, OrnsteinUhlenbeck, World

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor
 
 from isojepa.certificates.lags import LagSpectrum, measure_lags
@@ -34,6 +33,7 @@ from isojepa.objectives import LeJEPA
 from isojepa.seeds import generator
 from isojepa.studies.label_free_spectrum_page import draw, page
 from isojepa.studies.results import write_figure, write_results
+from isojepa.terminal import Console
 from isojepa.training import fit
 from isojepa.worlds import (
     AdditiveCoupling,

@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
 
 from isojepa.studies import probes_linear as linear
 from isojepa.studies import probes_neighbors as neighbors
 from isojepa.studies.probes_figure import draw
 from isojepa.studies.probes_page import page
 from isojepa.studies.results import write_figure, write_results
+from isojepa.terminal import Console
 
 Row = dict[str, Any]
 

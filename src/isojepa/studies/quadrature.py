@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor
 
 from isojepa.objectives.gaussianity import EppsPulley, EppsPulleyExact
 from isojepa.seeds import generator
 from isojepa.studies.quadrature_figure import draw
 from isojepa.studies.results import markdown_table, write_figure, write_results
+from isojepa.terminal import Console
 
 Row = dict[str, Any]
 

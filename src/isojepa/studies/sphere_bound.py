@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 
 from isojepa.studies.results import markdown_table, write_figure, write_results
 from isojepa.studies.sphere_bound_figure import draw
 from isojepa.studies.sphere_bound_series import directions_needed, errors, log_constant
+from isojepa.terminal import Console
 
 Row = dict[str, Any]
 

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from rich.console import Console
 
 from isojepa.certificates.eigenfunctions import predict_process
 from isojepa.certificates.recovery import measure_recovery
@@ -41,6 +40,7 @@ from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
 from isojepa.studies.results import write_figure, write_results
 from isojepa.studies.theory_meets_training_page import draw, page
+from isojepa.terminal import Console
 from isojepa.training import fit
 from isojepa.worlds import Langevin, Sinusoid, World
 

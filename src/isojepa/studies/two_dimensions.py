@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify
@@ -27,6 +26,7 @@ from isojepa.files import write_json, write_text
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
 from isojepa.registry import make
 from isojepa.studies.results import markdown_table
+from isojepa.terminal import Console
 from isojepa.training.recipe import Recipe
 
 SEEDS = (0, 1, 2)

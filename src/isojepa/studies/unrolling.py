@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 import tyro
-from rich.console import Console
 from torch import Tensor
 
 from isojepa.objectives.directions import draw_directions
@@ -33,6 +32,7 @@ from isojepa.seeds import generator
 from isojepa.studies.results import write_figure, write_results
 from isojepa.studies.unrolling_figure import draw
 from isojepa.studies.unrolling_page import page
+from isojepa.terminal import Console
 
 Row = dict[str, Any]
 

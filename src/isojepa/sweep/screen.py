@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from isojepa.sweep.plan import Task
 from isojepa.sweep.record_state import pace
 from isojepa.sweep.tally import Tally, clock
+from isojepa.terminal import Console
 
 _SHOWN = 16  # running runs at most
 
@@ -43,12 +43,12 @@ class Lines:
         pass
 
     def ended(self, task: Task, tally: Tally) -> None:
-        self._console.print(escape(tally.line(task)), soft_wrap=True, highlight=False)
+        self._console.print(tally.line(task), soft_wrap=True)
 
     def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str) -> None:
         if remark and not running and remark != self._remark:  # while anything runs, waiting is no news
             self._remark = remark
-            self._console.print(escape(remark), soft_wrap=True, highlight=False)
+            self._console.print(remark, soft_wrap=True)
 
 
 class Dashboard:
@@ -67,7 +67,7 @@ class Dashboard:
 
     def ended(self, task: Task, tally: Tally) -> None:
         if tally.failures.get(task.name):
-            self._console.print(f"[red]{escape(tally.line(task))}[/]", soft_wrap=True, highlight=False)
+            self._console.print(tally.line(task), style="red", soft_wrap=True)
 
     def refresh(self, tally: Tally, running: Sequence[Task], elsewhere: Sequence[Task], remark: str) -> None:
         self._live.update(draw(tally, running, elsewhere, remark))
@@ -78,13 +78,14 @@ def draw(
 ) -> RenderableType:
     """The screen at one moment."""
     head = Table.grid(padding=(0, 2))
-    counts = (
-        f"[green]{tally.done} done[/]  [cyan]{len(running)} running[/]  "
-        f"[{'red' if tally.failures else 'dim'}]{len(tally.failures)} failed[/]  "
-        f"{tally.waiting(running, elsewhere)} waiting"
+    counts = Text.assemble(
+        (f"{tally.done} done", "green"),
+        (f"  {len(running)} running", "cyan"),
+        (f"  {len(tally.failures)} failed", "red" if tally.failures else "dim"),
+        f"  {tally.waiting(running, elsewhere)} waiting",
     )
     if elsewhere:
-        counts += f"  [yellow]{len(elsewhere)} held by other processes[/]"
+        counts.append(f"  {len(elsewhere)} held by other processes", "yellow")
     bar = ProgressBar(total=1.0, completed=tally.share(running), width=24)
     head.add_row(bar, f"{tally.over} of {tally.total}", tally.time_left(running))
     body = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
@@ -96,10 +97,10 @@ def draw(
         r2 = "" if at.r2 is None else f"{at.r2:.4f}"
         if at.step >= task.steps:
             step = "scoring"
-        body.add_row(escape(task.study), escape(task.title), step, r2, clock(tally.running_for(task)))
+        body.add_row(task.study, task.title, step, r2, clock(tally.running_for(task)))
     if len(running) > _SHOWN:
         body.add_row("", f"and {len(running) - _SHOWN} more", "", "", "")
-    parts: list[RenderableType] = [Text.from_markup(counts), head, body]
+    parts: list[RenderableType] = [counts, head, body]
     return Group(*parts, Text(remark, style="dim")) if remark else Group(*parts)
 
 

@@ -19,6 +19,7 @@ from isojepa.studies.scores import score
 from isojepa.studies.study import Study
 from isojepa.sweep.plan import find_studies
 from isojepa.sweep.record_state import repair, state_of
+from isojepa.terminal import visible
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record, RecordHeld
 
@@ -100,7 +101,7 @@ def _prepare(config: Config, path: Path) -> None:
         with Record.held(path, config.to_dict()) as record:
             record.clean()
             for told in repair(record):
-                print(f"{path}: {told}", flush=True)
+                print(visible(f"{path}: {told}"), flush=True)
     except RecordHeld:
         raise
     except ValueError as error:

@@ -17,16 +17,18 @@ class Bar:
     """
 
     def __init__(self, steps: int, done: int, show: bool | None) -> None:
-        from rich.console import Console  # slow to import: only for those who train
+        # slow to import: only for those who train
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from isojepa.terminal import Console
 
         visible = sys.stderr.isatty() if show is None else show
         self._progress = Progress(
-            TextColumn("training"),
+            TextColumn("training", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[terms]}"),
+            TextColumn("{task.fields[terms]}", markup=False),
             console=Console(stderr=True),
             disable=not visible,
         )

@@ -28,7 +28,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from isojepa.files import check_folder, open_own, open_unfollowed, plain, read_bytes, read_json, write_json
+from isojepa.files import check_folder, open_own, open_unfollowed, plain, read_json, write_json
+from isojepa.opening import read_bytes
 from isojepa.training.contents import check_result, checksum, rows_of, sealed, unsealed
 from isojepa.training.folders import (
     CHECKPOINT,
@@ -214,7 +215,7 @@ class Record:
     def metrics_content(self) -> bytes:
         """Bytes of metrics.jsonl so far."""
         try:
-            return read_bytes(self.path / "metrics.jsonl")
+            return read_bytes(self.path / "metrics.jsonl", None)
         except FileNotFoundError:
             return b""
 

@@ -22,7 +22,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from isojepa.files import read_bytes, write_whole
+from isojepa.files import write_whole
+from isojepa.opening import Missing, read_bytes
 
 OWNER = "record"  # the note that says whose file it is: the id of a record
 _CHECKSUM = "checksum"
@@ -92,11 +93,11 @@ def load_tensors(path: Path, owner: str = "") -> tuple[dict[str, Tensor], dict[s
         ValueError: the file is missing, truncated, damaged, not a safetensors file, or another record's.
     """
     try:
-        content = read_bytes(path)  # opened once: a run may replace the file while we look at it
+        content = read_bytes(path, None)  # opened once: a run may replace the file while we look at it
         tensors = load(content)  # checks that the header is whole
         notes = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} does not exist") from error
+    except Missing:
+        raise
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
     told = notes.pop(_CHECKSUM, None)

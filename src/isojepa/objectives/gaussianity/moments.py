@@ -79,7 +79,7 @@ class Moments(Statistic):
         self.order = int(order)
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        value, power = torch.zeros_like(x[..., 0, :]), torch.ones_like(x)
+        value, power = x.new_zeros(*x.shape[:-2], x.shape[-1]), torch.ones_like(x)  # a rank may be empty
         for k in range(1, self.order + 1):
             power = power * x
             value = value + (ranks.mean(power, n) - normal_moment(k)) ** 2 / math.factorial(k)

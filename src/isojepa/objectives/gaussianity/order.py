@@ -41,7 +41,7 @@ class CramerVonMises(_Ordered):
     limit_from = 512
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
-        return self._distance(torch.special.ndtr(x), n)
+        return self._distance(_levels(x), n)
 
     @staticmethod
     def _distance(u: Tensor, n: int) -> Tensor:
@@ -56,7 +56,7 @@ class Watson(CramerVonMises):
     """Cramer-von Mises without the part that a shift of the distribution function explains, U^2."""
 
     def _sorted(self, x: Tensor, n: int) -> Tensor:
-        u = torch.special.ndtr(x)
+        u = _levels(x)
         distance: Tensor = self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
         return distance
 
@@ -171,6 +171,11 @@ class OrderLikelihood(_Ordered):
         below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
         distance: Tensor = (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
         return distance
+
+
+def _levels(x: Tensor) -> Tensor:
+    """Phi(x); NaN for Inf, of which a distribution function would make the ordinary levels 0 and 1."""
+    return torch.where(x.isinf(), torch.nan, torch.special.ndtr(x))
 
 
 def _index(x: Tensor, n: int) -> Tensor:

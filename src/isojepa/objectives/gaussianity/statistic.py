@@ -59,7 +59,10 @@ class Statistic(nn.Module):
         return value
 
     def statistic(self, x: Tensor) -> Tensor:
-        """As a call, for use inside of a loss: NaN is passed on, and the order of axes is not questioned."""
+        """As a call, for use inside of a loss: of NaN or Inf comes NaN or Inf, never a number, and no error.
+
+        Nor is the order of axes questioned.
+        """
         x = at_least_float32(x)
         n = ranks.count(x.shape[-2], x.device)
         if n < self.least:
@@ -181,7 +184,8 @@ def check_finite(x: Tensor) -> Tensor:
 def check_varies(variance: Tensor, mean: Tensor) -> Tensor:
     """Return the variance of each slice, or say that a statistic divided by it needs it to be positive."""
     kind = torch.finfo(variance.dtype)
-    flat = int((variance <= (16 * kind.eps * mean) ** 2 + kind.tiny).sum())  # no more than rounding
+    rounding = (16 * kind.eps * mean) ** 2 + kind.tiny
+    flat = int(((variance <= rounding) & rounding.isfinite()).sum())  # NaN and Inf are passed on
     if flat:
         raise ValueError(f"every slice must vary, got {flat} of {variance.numel()} slices with zero variance")
     return variance

@@ -1,0 +1,79 @@
+r"""Text for a terminal: what others named or wrote is shown, never obeyed.
+
+Names of files, values of configs and lines of records may hold anything: brackets that rich would take for
+markup, and characters that a terminal obeys (ESC begins the sequences that move the cursor, set the title or
+answer as if typed) or that turn the order of what is read. All text of the package passes here on its way to
+a person: a `Console` takes no markup and shows such characters as Python writes them, `\x1b`; what does not
+go through one goes through `visible`.
+"""
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console as _Console
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+_PLAIN = re.compile(r"[\n\t -~]*")
+_KEPT = ("\n", "\t")
+_LONGEST = 2000  # characters of a line that tells an error
+
+
+class Console(_Console):
+    """A console for people: text is text, and styles are given apart from it.
+
+    A closed pipe is left to the caller: rich would exit with an error.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """A string as it will be shown, so that tables know how wide it is."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Everything that is printed passes here; rich's own control codes are marked as such."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def visible(text: str) -> str:
+    r"""Text whose characters are all seen: others than letters, signs, blanks and line ends are spelt out.
+
+    Example:
+        >>> print(visible("a\x1b[31mb"))
+        a\x1b[31mb
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(char if _shown(char) else repr(char)[1:-1] for char in text)
+
+
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Text of at most so many characters, and how many there were."""
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters in all)"
+
+
+def typed(argument: object) -> str:
+    """A path or name as one word of a command that may be copied into a shell."""
+    text = str(argument)
+    if visible(text) == text and not set(_KEPT) & set(text):
+        return shlex.quote(text)
+    raw = text.encode("utf-8", "surrogateescape")
+    return "$'" + "".join(chr(byte) if _bare(byte) else f"\\x{byte:02x}" for byte in raw) + "'"
+
+
+def _shown(char: str) -> bool:
+    return char in _KEPT or char.isprintable() or unicodedata.category(char) == "Zs"
+
+
+def _bare(byte: int) -> bool:
+    return 32 <= byte < 127 and byte not in b"'\\"

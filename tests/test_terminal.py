@@ -1,0 +1,207 @@
+"""What others named or wrote reaches the screen as text: brackets stay, and nothing in it is obeyed."""
+
+import ast
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress import Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from isojepa.cli import main
+from isojepa.cli.printing import print_json
+from isojepa.terminal import Console, shortened, typed, visible
+from tests.test_startup import SMALL
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
+NASTY = "a[/b]\x1b]0;t\x07[red]\x9b31m\u202e\udce9\x7f"
+SHOWN = r"a[/b]\x1b]0;t\x07[red]\x9b31m\u202e\udce9\x7f"
+
+
+def seen(show, **options):
+    file = io.StringIO()
+    show(Console(file=file, width=200, **options))
+    return file.getvalue()
+
+
+def obeyed(text):
+    """The characters of a text that a terminal acts on."""
+    return {char for char in text if visible(char) != char}
+
+
+def table_of(cell):
+    table = Table(title=cell)
+    table.add_column(cell)
+    table.add_row(cell)
+    return table
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [NASTY, Text(NASTY), table_of(NASTY), Panel(NASTY), Panel(Text(NASTY)), [NASTY], {"a": NASTY}],
+    ids=["text", "Text", "table", "panel", "panel of Text", "list", "dict"],
+)
+def test_whatever_is_printed_is_shown_and_not_obeyed(thing):
+    text = seen(lambda console: console.print(thing))
+    assert obeyed(text) == set()
+    assert r"\x1b]0;t" in text
+    assert "[/b]" in text
+    assert "[red]" in text
+
+
+def test_a_coloured_terminal_gets_the_codes_of_styles_and_no_others():
+    text = seen(
+        lambda console: console.print(NASTY, style="red"), force_terminal=True, color_system="standard"
+    )
+    assert text == f"\x1b[31m{SHOWN}\x1b[0m\n"
+
+
+def test_bars_and_live_screens_show_names_too():
+    def bar(console):
+        column = TextColumn("{task.description}", markup=False)
+        with Progress(column, console=console) as progress:
+            progress.add_task(NASTY, total=1)
+
+    def live(console):
+        with Live(table_of(NASTY), console=console):
+            pass
+
+    for show in (bar, live):
+        text = seen(show)
+        assert obeyed(text) == set()
+        assert r"\x1b]0;t" in text
+
+
+def test_columns_are_as_wide_as_what_is_shown():
+    table = Table()
+    table.add_column("name")
+    table.add_column("next")
+    table.add_row("\x1b\x1b", "x")
+    lines = seen(lambda console: console.print(table)).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert r"\x1b\x1b" in lines[3]
+
+
+def test_letters_signs_and_blanks_of_all_scripts_stay():
+    text = "ρ 0.95 \u00a0 é 漢字 ✓ ∫ 😀\n\tend"
+    assert visible(text) == text
+
+
+def test_json_on_the_screen_is_safe_and_says_the_same(capsys):
+    value = {"na\x1bme": NASTY, "ρ": "é\U000e0001"}
+    print_json(value)
+    out = capsys.readouterr().out
+    assert obeyed(out) == set()
+    assert json.loads(out) == value
+    assert "ρ" in out
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "a b", "a[/b]", "it's", "a\x1b[31m", "a\nb", "é", "$HOME", "-x", "\\"]
+)
+def test_a_suggested_command_can_be_copied(name):
+    script = f"printf %s {typed(name)}"
+    assert obeyed(script) == set()
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+    assert os.fsdecode(done.stdout) == name
+
+
+def test_a_long_line_is_cut_and_says_how_long_it_was():
+    assert shortened("a" * 50, most=10) == "aaaaaaaaaa ... (50 characters in all)"
+    assert shortened("abc") == "abc"
+
+
+def test_only_one_module_makes_consoles_of_rich():
+    makers = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and node.module in ("rich", "rich.console", "rich.markup")
+        and {alias.name for alias in node.names} & {"Console", "print", "escape", "render"}
+    ]
+    assert makers == ["terminal.py"]
+
+
+def test_markup_is_asked_for_nowhere():
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "from_markup" not in text, path
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "TextColumn":  # takes it by default
+                assert "markup=False" in map(ast.unparse, node.keywords), path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["certify", f"{NASTY}.npy"],
+        ["certify", "h.npy", "--next", NASTY],
+        ["certify", "h.npy", "--bad", NASTY],
+        ["certify", "h.npy", "--rho", NASTY],
+        ["certify", f"{NASTY}.py:encode"],
+        ["gaussianity", NASTY],
+        ["train", "--config", NASTY],
+        ["train", "--world.mixing", NASTY],
+        ["train", f"--world.{NASTY}", "3"],
+        ["train", NASTY],
+        ["report", NASTY],
+        ["list", NASTY],
+        ["sweep", NASTY],
+        ["sweep", "grid", "--only", NASTY],
+        ["sweep", "grid", "--slurm", NASTY],
+        ["study", "show", NASTY],
+        ["study", "report", "grid", "--from", NASTY],
+        ["study", NASTY],
+        ["theory", "--only", NASTY],
+        [NASTY],
+    ],
+    ids=lambda command: " ".join(command[:2]).encode("ascii", "backslashreplace").decode(),
+)
+def test_no_command_lets_a_name_reach_the_screen_raw(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("h.npy", np.random.default_rng(0).normal(size=(50, 2)))
+    try:
+        code = main(command)
+    except SystemExit as stopped:
+        code = stopped.code
+    captured = capsys.readouterr()
+    assert code == 2
+    assert captured.err
+    assert obeyed(captured.out + captured.err) == set()
+
+
+def test_a_record_of_an_odd_name_is_trained_suggested_and_certified(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "run [/red] \x1b[31m it's"
+    assert main(["train", *SMALL, "--record", name]) == 0
+    out = capsys.readouterr().out
+    assert obeyed(out) == set()
+    assert f"Record: {visible(name)}" in out
+    assert f"isojepa certify {typed(name)} " in out
+    assert main(["certify", name, "--samples", "2000", "--no-checks", "--report", f"{name}.html"]) == 0
+    assert main(["report", name]) == 0
+    assert obeyed(capsys.readouterr().out) == set()
+
+
+def test_a_terminal_that_knows_few_letters_is_no_error(tmp_path):
+    """A narrow encoding of the output must not end a command whose numbers are computed."""
+    np.save(tmp_path / "h.npy", np.random.default_rng(0).normal(size=(50, 2)))
+    command = [sys.executable, "-m", "isojepa", "certify", "h.npy", "--no-checks"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "60"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
