@@ -12,8 +12,8 @@ Gaussian pairs, whatever the rate of each direction. With h and e scaled to cova
 polynomials of degree 1 to 3 of two dimensions of h and those of degree 1 and 2 of the same two dimensions of
 e are then uncorrelated; where those of degree 2 of both correlate, degree 2 of h and h' does not correlate by
 r^2 (Mehler: degree d of jointly Gaussian pairs correlates by r^d). The effect is the root of the sum of their
-squared correlations, without what chance adds. The two dimensions are those that look worst on one half of
-the samples, judged on the other. The lengths |h| and |e| are compared too: in many dimensions they add up
+squared correlations, without what chance adds. The two dimensions are those that look worst on a quarter of
+the samples, judged on the others. The lengths |h| and |e| are compared too: in many dimensions they add up
 what all of them show. Permuting e against h gives the p-value.
 
 Slices: each dimension of e and of h + h' must be normal (`shape`); the root of its bend is the effect.
@@ -30,13 +30,14 @@ import scipy
 import torch
 
 from isojepa.certificates.assumptions.line import Assumption, bounded, chance, judge, unmeasured
-from isojepa.certificates.assumptions.sample import Sample, halves
+from isojepa.certificates.assumptions.sample import Sample
 from isojepa.certificates.assumptions.shape import bend, normal_bend, normal_pvalues
 from isojepa.certificates.intervals import Interval, from_blocks
 
 MEASURE = "root of summed squared correlations of what is left of a step with where it started"
 THRESHOLD = 0.1
-_LEAST = 64  # pairs
+_LEAST = 64  # pairs that judge
+_SEARCHED = 4  # one in so many searches
 _SHARE = 4  # pairs per dimension
 _SLICED = 32  # dimensions whose slices are looked at
 _JUDGED = 1 << 22  # numbers that search and judge at most
@@ -56,9 +57,8 @@ def check_joint(sample: Sample, rows: int, draws: int, confidence: float) -> Ass
     name, dim = "joint Gaussianity", sample.dim
     z, z_next = sample.views
     most = max(rows, _JUDGED // dim)
-    search, judged = halves(len(z), most) if dim > 2 else (slice(0, 0), slice(0, most))
-    judged_rows = len(z[judged])
-    if judged_rows < max(_LEAST // 2, _SHARE * dim):
+    judged = slice(0, min(most, len(z) if dim <= 2 else len(z) - len(z) // _SEARCHED))
+    if judged.stop < max(_LEAST, _SHARE * dim):
         reason = f"{len(z)} pairs are too few to compare steps with where they start in {dim} dimensions."
         return unmeasured(name, sample.of, MEASURE, THRESHOLD, reason, "Take more pairs.")
     pairs = _separate(z[judged], z_next[judged])
@@ -68,7 +68,8 @@ def check_joint(sample: Sample, rows: int, draws: int, confidence: float) -> Ass
         return unmeasured(name, sample.of, MEASURE, THRESHOLD, reason, advice)
     plane: tuple[int, ...] = tuple(range(dim))
     if dim > 2:
-        searched = _separate(z[search][:most], z_next[search][:most])
+        search = slice(judged.stop, judged.stop + most)
+        searched = _separate(z[search], z_next[search])
         plane = (0, 1) if searched is None else worst_plane(searched.start, searched.left)
     return _judge_pairs(sample, pairs, z[judged] + z_next[judged], plane, rows, draws, confidence)
 
@@ -159,12 +160,12 @@ def _judge_steps(
     centre, spread = null.mean(0), np.maximum(null.std(0), 1e-300)  # one scale for both
     highest, own = ((null - centre) / spread).max(1), (seen - centre) / spread
     bias = np.array([one.cells / n for one in compared])
-    critical = centre + float(np.quantile(highest, confidence)) * spread - bias
+    cells = compared[0].cells  # n times the sum of squares has nearly the law of chi^2
     return _Steps(
         effect=compared[int(own.argmax())].interval(confidence),
         lengths=bool(own.argmax() == 1),
         p=(1 + int((highest >= own.max() - 1e-12).sum())) / (1 + draws),
-        detectable=_root(critical.max()),
+        detectable=_root((float(scipy.special.chdtri(cells, 1 - confidence)) - cells) / n),
         detail=[(name, _root(value)) for name, value in zip(names, seen - bias, strict=True)],
     )
 
@@ -177,7 +178,10 @@ def _separate(z: np.ndarray, z_next: np.ndarray) -> _Pairs | None:
     left = left - start @ scipy.linalg.lstsq(start, left)[0]
     if np.sqrt((left**2).mean(0).min()) < 1e-6 * scale:
         return None
-    return _Pairs(_whitened(start), _whitened(left))
+    start = _whitened(start)
+    # least squares fits far samples best: what it leaves of them is too small by their leverage
+    leverage = (1 + (start**2).sum(1, keepdims=True)) / len(start)
+    return _Pairs(start, _whitened(left / np.sqrt(np.maximum(1 - leverage, 1e-3))))
 
 
 def _whitened(x: np.ndarray) -> np.ndarray:
