@@ -18,6 +18,7 @@ from isojepa.certificates.embeddings import Embeddings, NotFinite
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.reading import read_array, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
 from isojepa.certificates.sentences import Line, format_value
@@ -32,6 +33,7 @@ __all__ = [
     "Interval",
     "LagSpectrum",
     "Line",
+    "MaximalCorrelation",
     "Mode",
     "NoBound",
     "NotFinite",
@@ -41,6 +43,7 @@ __all__ = [
     "breaking_ratio",
     "certify",
     "check_assumptions",
+    "estimate_correlation",
     "examine",
     "format_value",
     "measure_bound",

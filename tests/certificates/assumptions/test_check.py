@@ -12,7 +12,15 @@ from isojepa.certificates.assumptions import check_assumptions
 from tests.certificates.assumptions import worlds
 from tests.reference.global_state import untouched
 
-NAMES = ["stationarity", "Gaussianity", "independence", "additive noise", "isotropy", "dimension"]
+NAMES = [
+    "stationarity",
+    "Gaussianity",
+    "independence",
+    "additive noise",
+    "joint Gaussianity",
+    "isotropy",
+    "dimension",
+]
 
 
 def verdicts(*args, **options):
@@ -59,6 +67,7 @@ def test_the_level_of_every_line_is_right(dim, seeds):
         (worlds.laplacian, "Gaussianity", "latents"),
         (worlds.folded, "independence", "latents"),
         (worlds.multiplicative, "additive noise", "latents"),
+        (worlds.swirled, "joint Gaussianity", "embeddings"),
         (worlds.two_speeds, "isotropy", "latents"),
         (worlds.harmonic, "dimension", "embeddings"),
         (worlds.duplicated, "dimension", "embeddings"),
@@ -104,7 +113,7 @@ def test_units_and_offsets_do_not_matter():
 
 def test_one_view_leaves_what_needs_pairs_unclear():
     found = {line.name: line for line in check_assumptions(worlds.gaussian(2000, 3)[0], draws=59)}
-    for name in ("stationarity", "additive noise", "isotropy"):
+    for name in ("stationarity", "additive noise", "joint Gaussianity", "isotropy"):
         assert found[name].verdict == "unclear"
         assert found[name].sentence == "It needs both views of each pair, got one."
     assert {found[name].verdict for name in ("Gaussianity", "independence", "dimension")} == {"holds"}

@@ -48,6 +48,18 @@ def multiplicative(n, dim, seed=0):
     return z, 0.9 * z + 0.3 * noise * (0.3 + np.abs(z))
 
 
+def swirl(z, rate):
+    """Each two neighbouring dimensions turn by an angle that grows with their length: N(0, I) is kept."""
+    x, y = z[:, 0::2], z[:, 1::2]
+    angle = rate * np.hypot(x, y)
+    turned = [x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) + y * np.cos(angle)]
+    return np.stack(turned, -1).reshape(z.shape)
+
+
+def swirled(n, dim, seed=0):
+    return both(lambda z: swirl(z, 0.5), gaussian(n, dim, seed=seed))
+
+
 def two_speeds(n, dim, seed=0):
     rho = np.full(dim, 0.9)
     rho[-1] **= 3

@@ -8,6 +8,7 @@ from isojepa.certificates.assumptions import (
     completeness,
     dependence,
     dimension,
+    joint,
     noise,
     rates,
     shape,
@@ -53,8 +54,8 @@ def check_assumptions(
         confidence: of the intervals; tests have level 1 - confidence.
 
     Returns:
-        Lines in the order stationarity, Gaussianity, independence, additive noise, isotropy, dimension, and
-        completeness where observations are given.
+        Lines in the order stationarity, Gaussianity, independence, additive noise, joint Gaussianity,
+        isotropy, dimension, and completeness where observations are given.
 
     Raises:
         ValueError: the arrays do not match or are not finite, or an option is out of its range.
@@ -103,6 +104,7 @@ def _lines(
         "Gaussianity": lambda: shape.check_gaussianity(sample, found(), rows, confidence),
         "independence": lambda: dependence.check_independence(sample, rows, draws, confidence),
         "additive noise": lambda: noise.check_noise(sample, rows, draws, confidence),
+        "joint Gaussianity": lambda: joint.check_joint(sample, rows, draws, confidence),
         "isotropy": lambda: rates.check_isotropy(sample, speeds(), confidence),  # type: ignore[arg-type]
         "dimension": lambda: dimension.check_dimension(sample, speeds(), found(), rows, confidence),
     }
@@ -113,12 +115,13 @@ def _lines(
     ]
 
 
-_OF_PAIRS = ("stationarity", "additive noise", "isotropy")
+_OF_PAIRS = ("stationarity", "additive noise", "joint Gaussianity", "isotropy")
 _MEASURES = {
     "stationarity": stationarity,
     "Gaussianity": shape,
     "independence": dependence,
     "additive noise": noise,
+    "joint Gaussianity": joint,
     "isotropy": rates,
     "dimension": dimension,
 }

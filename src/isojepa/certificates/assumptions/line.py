@@ -25,8 +25,8 @@ class Assumption:
     """One line of `check_assumptions`.
 
     Attributes:
-        name: "stationarity", "Gaussianity", "independence", "additive noise", "isotropy", "dimension", or
-            "completeness" where observations were given.
+        name: "stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity",
+            "isotropy", "dimension", or "completeness" where observations were given.
         of: "latents" or "embeddings".
         measure: what the value is.
         value: the effect, on a scale that does not depend on the number of samples; NaN where it could not be

@@ -144,6 +144,11 @@ def bend(x: np.ndarray) -> np.ndarray:
     return bends
 
 
+def normal_bend(n: int) -> float:
+    """What `bend` is on average for n normal samples."""
+    return float(_bends(n).mean())
+
+
 @functools.cache
 def _limit() -> Limit:
     t, phi, weights = EppsPulley().grid.table
@@ -175,7 +180,7 @@ def _bends(n: int) -> np.ndarray:
 
 def _interval(x: np.ndarray, confidence: float) -> Interval:
     """Of the bend of x (n,) without that of normal samples, by leaving out each of some blocks."""
-    bias = float(_bends(len(x)).mean())
+    bias = normal_bend(len(x))
     blocks = np.arange(len(x)) % min(_BLOCKS, len(x) // 2)
     left_out = [bend(np.sort(x[blocks != block])[:, None])[0] for block in range(blocks.max() + 1)]
     whole = bend(np.sort(x)[:, None])[0]
