@@ -156,6 +156,24 @@ def make_folder(path: Path, mode: int = 0o777) -> Path:
     return path
 
 
+def make_private(path: Path) -> Path:
+    """Make a folder that nobody else may look into, and those above it if there are none.
+
+    Raises:
+        NotPlain: it is a link or a file, belongs to somebody else, or others may write to it.
+    """
+    make_folder(path, 0o700)
+    if not _POSIX:
+        return path
+    found = os.lstat(path)
+    if found.st_uid != os.geteuid():
+        raise NotPlain(f"{path} must belong to you, got a folder of user {found.st_uid}: delete or rename it")
+    if found.st_mode & 0o022:
+        raise NotPlain(f"{path} must be writable by you alone, got mode {found.st_mode & 0o777:o}: delete it")
+    os.chmod(path, 0o700)
+    return path
+
+
 def check_file(path: Path) -> None:
     """See that there is a plain file of that name, or nothing.
 

@@ -31,8 +31,7 @@ from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.worlds.source import check_source, moving, observable, ordered
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
-_OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
-_OF_EMBEDDING = ("dimension",)
+_OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
@@ -391,7 +390,7 @@ def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum
 def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
     """The assumptions, checked on the latents where they are known, else on the embeddings.
 
-    Whether its pairs are jointly Gaussian and it has room for the latents are questions to the embedding.
+    Whether the embedding has room for the latents is a question to the embedding alone.
     """
     some = case.embeddings.some(_CHECKED)
     draws = max(199, math.ceil(2 / (1 - confidence)))
@@ -400,5 +399,5 @@ def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption,
         return check_assumptions(some.h, some.h_next, of="embeddings", **options)
     return (
         *check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options),
-        *check_assumptions(some.h, some.h_next, of="embeddings", only=_OF_EMBEDDING, **options),
+        *check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options),
     )

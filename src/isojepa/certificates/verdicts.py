@@ -207,8 +207,9 @@ def _labelled(c: "Certificate", r: Recovery) -> str:
         text += " The error exceeds Theorem 3's bound: the world breaks one of its assumptions."
     if c.refuted and c.bound is not None:
         text += " " + _refuted(c, c.bound)
-    if c.failed:
-        text += f" Of the assumptions, {_fail(c.failed)}: the theorems do not speak of this, the labels do."
+    broken = [line.name for line in c.assumptions if line.verdict == FAILS and line.of == "latents"]
+    if broken:
+        text += f" Of the world, {_fail(broken)}: the theorems do not speak of this one, the labels do."
     return text
 
 

@@ -43,7 +43,7 @@ class Demo:
 
     def run(self) -> int:
         config = Config(seed=self.seed)
-        self._clear()
+        self._clear(config)
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         out.print(f"Training {_summary(config)} ...")
         encoder, *_ = runs.build_all(config)
@@ -59,7 +59,7 @@ class Demo:
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 
-    def _clear(self) -> None:
+    def _clear(self, config: Config) -> None:
         """Remove an earlier demo, and nothing else."""
         if not self.out.exists() or not any(self.out.iterdir()):
             return
@@ -69,7 +69,7 @@ class Demo:
         if found["seed"] == self.seed and Record(self.out).result is None:
             return  # a demo that was stopped goes on
         with Record(self.out).locked():
-            Record(self.out).clear()
+            Record(self.out).replace(config.to_dict())
 
 
 @dataclass

@@ -7,7 +7,7 @@ that a full disk or a crash left torn is removed under the record's lock, and wh
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from isojepa.files import open_unfollowed, plain
 from isojepa.training import checkpoints
-from isojepa.training.folders import LOCK
+from isojepa.training.folders import CHECKPOINT, LOCK
 from isojepa.training.formats import FORMAT
 from isojepa.training.records import Record
 from isojepa.training.tensors import load_tensors
@@ -58,6 +58,16 @@ def is_held(path: Path) -> bool:
     except OSError:  # no such record, or a file system without locks
         return False
     return False
+
+
+def tidy(paths: Iterable[Path]) -> None:
+    """Remove the checkpoints of finished records, which a process that was killed at their end has left."""
+    for path in paths:
+        if os.path.lexists(path / CHECKPOINT):
+            with contextlib.suppress(ValueError, OSError):  # held by another process, or no plain folder
+                record = Record.open(path)
+                with record.locked():
+                    record.clean()
 
 
 def repair(record: Record) -> list[str]:

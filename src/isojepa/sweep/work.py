@@ -97,15 +97,10 @@ def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
 
 def _prepare(config: Config, path: Path) -> None:
     """Make the record, or mend it, with no other process beside."""
-    try:
-        with Record.held(path, config.to_dict()) as record:
-            record.clean()
-            for told in repair(record):
-                print(visible(f"{path}: {told}"), flush=True)
-    except RecordHeld:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{error}; delete {path} to have it run again") from error
+    with Record.held(path, config.to_dict()) as record:
+        record.clean()
+        for told in repair(record):
+            print(visible(f"{path}: {told}"), flush=True)
 
 
 def _compute(computation: Computation, path: Path, study: str) -> None:

@@ -81,9 +81,9 @@ def _logged(path: Path) -> Iterator[None]:
             os.dup2(before[1], 2)
             os.close(before[0])
             os.close(before[1])
-    with contextlib.suppress(FileNotFoundError):
-        if not path.stat().st_size:
-            path.unlink()
+            with contextlib.suppress(FileNotFoundError):
+                if not path.stat().st_size:
+                    path.unlink()
 
 
 def _listen(requests: "queue.Queue[str]") -> None:

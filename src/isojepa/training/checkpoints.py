@@ -37,6 +37,7 @@ class Progress:
         record: id of the record it belongs to; empty in a checkpoint of an older version, which has no
             checksum either.
         metrics_checksum: of those bytes.
+        source: the checkpoint that it was read from.
     """
 
     step: int = 0
@@ -48,6 +49,7 @@ class Progress:
     ranks: int = 1
     record: str = ""
     metrics_checksum: str = ""
+    source: Path | None = None
 
     def add(self, terms: list[float]) -> None:
         """Add the terms of a step to the running sums.
@@ -58,8 +60,8 @@ class Progress:
         before = self.window or [0.0] * len(terms)
         if len(before) != len(terms):
             raise ValueError(
-                f"the checkpoint has running sums of {len(before)} terms, and the loss has {len(terms)}: "
-                "delete the record's checkpoint to start the run again"
+                f"cannot go on from checkpoint {self.source}: it has sums of {len(before)} terms, and the "
+                f"loss has {len(terms)}; delete that file to start the run again"
             )
         self.window = [total + term for total, term in zip(before, terms, strict=True)]
 
@@ -198,6 +200,7 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         ranks=_whole(notes, "ranks", 1, math.inf, "1"),
         record=notes.get(OWNER, ""),
         metrics_checksum=notes.get("metrics_checksum", ""),
+        source=path,
     )
     scale = json.loads(notes.get("scaler", "{}"))
     if not isinstance(scale, dict):

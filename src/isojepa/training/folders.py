@@ -12,7 +12,6 @@ from isojepa.files import check_file, check_folder, half_written
 LOCK = ".lock"
 WEIGHTS = ".safetensors"
 CHECKPOINT = "checkpoint"
-# the config last: without one the others would be nobody's
 FILES = ("result.json", "metrics.jsonl", "scores.json", "report.html", "picture.png", "config.json")
 _DRAWN = ("report.html", "picture.png")  # by others than who trains
 _FOLDERS = (CHECKPOINT, "tensorboard", "wandb")
@@ -75,11 +74,9 @@ def remove_checkpoint(folder: Path) -> None:
         own.rmdir()
 
 
-def remove_all(folder: Path) -> None:
-    """Remove a record and what was drawn of it, and nothing else."""
+def remove_run(folder: Path) -> None:
+    """Remove a run and what was drawn of it, and nothing else; its config stays."""
     remove_checkpoint(folder)
     for name in os.listdir(folder):
-        if name.endswith(WEIGHTS):
+        if (name in FILES and name != "config.json") or name.endswith(WEIGHTS):
             (folder / name).unlink(missing_ok=True)
-    for name in FILES:
-        (folder / name).unlink(missing_ok=True)

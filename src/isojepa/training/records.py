@@ -20,7 +20,6 @@ import contextlib
 import json
 import os
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,9 +36,9 @@ from isojepa.training.folders import (
     WEIGHTS,
     check_claim,
     check_plain,
-    remove_all,
     remove_checkpoint,
     remove_half_written,
+    remove_run,
 )
 from isojepa.training.formats import FORMAT, HEADER, migrate
 from isojepa.training.identity import difference, identity, record_id
@@ -49,8 +48,6 @@ from isojepa.version import __version__
 PARTS = ("objective", "checkpoint", "config", "result", "metrics", "scores")  # names that no model can have
 # in a row of metrics, besides loss and scores
 GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
-_HASH = re.compile(r"[0-9a-f]{12}")
-_known: dict[str, str] = {}  # folders of records and their ids
 
 
 class RecordHeld(ValueError):
@@ -78,12 +75,16 @@ class Record:
         file = self.path / "config.json"
         if not os.path.lexists(file):
             return
-        header = read_json(file)
-        if not isinstance(header, dict):
-            raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
-        number = header.get("format", 1)
-        if not isinstance(number, int) or number < 1:
-            raise ValueError(f"{file}: format must be a positive integer, got {number!r}")
+        try:
+            header = read_json(file)
+            if not isinstance(header, dict):
+                raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
+            number = header.get("format", 1)
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{file}: format must be a positive integer, got {number!r}")
+        except ValueError as error:
+            again = f"put a copy of it back, or delete {self.path} to have it run again"
+            raise ValueError(f"{error}; {again}") from error
         if number > FORMAT:
             raise ValueError(
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
@@ -119,8 +120,7 @@ class Record:
     def _claim(self, wanted: dict[str, Any]) -> None:
         """Write the config if there is none; else see that it is the same."""
         if not self.exists:
-            write_json(self.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
-            self._config = wanted
+            self._write_config(wanted)
         elif identity(self.config) != identity(wanted):
             told = difference(identity(self.config), identity(wanted))
             raise ValueError(
@@ -128,6 +128,10 @@ class Record:
                 "choose another folder, or delete it"
             )
         check_plain(self.path)
+
+    def _write_config(self, wanted: dict[str, Any]) -> None:
+        write_json(self.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
+        self._config, self.format = wanted, FORMAT
 
     @classmethod
     def open(cls, path: str | Path) -> "Record":
@@ -310,10 +314,11 @@ class Record:
             check_folder(self.checkpoint.parent)
             remove_half_written(self.checkpoint.parent)
 
-    def clear(self) -> None:
-        """Remove the run and what was made of it, and nothing else. Call it under the lock."""
-        remove_all(self.path)
-        self._config, self._result = None, None
+    def replace(self, config: Mapping[str, Any]) -> None:
+        """Remove the run and what was made of it, and begin one of another config. Call it under the lock."""
+        remove_run(self.path)
+        self._result = None
+        self._write_config(plain(dict(config)))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -346,29 +351,6 @@ class Record:
         whole = plain({**result, "files": counted, "versions": versions()})
         write_json(self.path / "result.json", sealed(whole))
         self._result = whole
-
-
-def find_record(folder: str | Path, name: str) -> Path:
-    """The folder of a record by its id: of that name, or of the older name of a record of an older format."""
-    path = Path(folder) / name
-    if (path / "config.json").exists() or not Path(folder).is_dir():
-        return path
-    return _aliases(Path(folder)).get(name, path)
-
-
-def _aliases(folder: Path) -> dict[str, Path]:
-    """The records of a folder whose names are not their ids, by id; what was read once is not read again."""
-    found = {}
-    for entry in os.scandir(folder):
-        if not _HASH.fullmatch(entry.name) or not entry.is_dir():
-            continue
-        if entry.path not in _known:
-            with contextlib.suppress(ValueError, OSError):
-                _known[entry.path] = Record(entry.path).id
-        name = _known.get(entry.path, entry.name)
-        if name != entry.name:
-            found[name] = Path(entry.path)
-    return found
 
 
 def versions() -> dict[str, str]:
