@@ -16,7 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from isojepa.files import make_folder, make_private, read_bytes, read_json, write_json
+from isojepa.files import make_folder, make_private, read_json, write_json
+from isojepa.opening import read_bytes
 from isojepa.sweep.environment import environment
 from isojepa.sweep.job import Chunk
 from isojepa.sweep.plan import Task
