@@ -103,7 +103,8 @@ def test_a_latent_that_never_changes_drives_it_to_one():
 def test_of_unequal_rates_it_is_the_largest():
     found = estimate_correlation(*gaussian(4000, 3, np.array([0.95, 0.7, 0.5])))
     assert found.linear.high < 0.75
-    assert 0.92 < found.value.low <= 0.95
+    assert found.value.estimate == pytest.approx(0.95, abs=0.006)  # four deviations
+    assert found.value.low > 0.93
 
 
 def test_equal_views_and_few_pairs_give_the_embeddings_own():
