@@ -78,7 +78,8 @@ class Fit:
             return linear
         rest = np.eye(len(covariance))[:, plain:]
         rest = _whitened(rest - linear @ (linear.T @ covariance @ rest), covariance)
-        return np.concatenate([linear, rest[:, : _SIZES[-1]]], axis=1)
+        most = min(_SIZES[-1], int(self.rows.sum()) // _SHARE)  # more are never tried
+        return np.concatenate([linear, rest[:, :most]], axis=1)
 
     def moments(self, blocks: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Covariances of the half sums and half differences over some blocks: C0 is their sum."""
