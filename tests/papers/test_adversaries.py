@@ -72,7 +72,8 @@ def test_truths_are_those_of_closed_forms():
 
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_what_keeps_the_gaussian_law_does(name):
-    rows = find_adversary(name).case(0).h.reshape(-1, find_adversary(name).case(0).h.shape[2])
+    h = find_adversary(name).case(0).h
+    rows = h.reshape(-1, h.shape[2])
     assert np.cov(rows, rowvar=False) == pytest.approx(np.eye(rows.shape[1]), abs=0.06)
     assert np.abs(scipy.stats.kurtosis(rows)).max() < 0.2
     assert np.abs(scipy.stats.skew(rows)).max() < 0.1

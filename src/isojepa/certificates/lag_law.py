@@ -116,7 +116,8 @@ def measure_law(h: np.ndarray, slow: np.ndarray, lags: np.ndarray, lag: int, con
     differs |= any(one.low > trifle or one.high < -trifle for one in means(_CLEAR))
     upper = max(one.high - min(one.estimate, 0.0) for one in (kurtosis, squares))
     largest = upper / _signal(slow, int(lags[0])) ** 2
-    return JointLaw(*means(confidence), largest, differs, count, wanted)
+    own = means(confidence)
+    return JointLaw(own[0], own[1], own[2], largest, differs, count, wanted)
 
 
 def _after(y: np.ndarray, lag: int) -> np.ndarray:

@@ -70,12 +70,12 @@ def ranked(f: Map, latents: int) -> Map:
 
 def he2(z: np.ndarray) -> np.ndarray:
     """The second Hermite polynomial, of variance 1."""
-    return (z**2 - 1) / math.sqrt(2)
+    return np.asarray((z**2 - 1) / math.sqrt(2))
 
 
 def he3(z: np.ndarray) -> np.ndarray:
     """The third Hermite polynomial, of variance 1."""
-    return (z**3 - 3 * z) / math.sqrt(6)
+    return np.asarray((z**3 - 3 * z) / math.sqrt(6))
 
 
 def products(count: int, dim: int = 2) -> Maker:
@@ -164,7 +164,7 @@ def _inside_out(z: np.ndarray) -> np.ndarray:
     """The plane with near and far exchanged: exp(-r^2 / 2) becomes 1 - exp(-r^2 / 2), which keeps N(0, I)."""
     radius = np.maximum(np.linalg.norm(z, axis=-1, keepdims=True), 1e-9)
     other = np.sqrt(-2 * np.log(np.clip(-np.expm1(-(radius**2) / 2), 1e-300, 1)))
-    return z / radius * other
+    return np.asarray(z / radius * other)
 
 
 @adversary("slow latents", since=_SINCE)
