@@ -139,6 +139,23 @@ def trust() -> str:
     return summary(json.loads((RESULTS / "label_free_spectrum.json").read_text())["rows"])
 
 
+def adversaries() -> str:
+    """How often each rule was fooled."""
+    from isojepa.papers.own.adversaries import summary
+    from isojepa.studies.evidence import read_evidence
+    from isojepa.studies.rows import Rows
+
+    rows = Rows(read_evidence(RESULTS / "adversaries.json").rows)
+    lines = [
+        "| rule | asked | answered | wrong | beyond its condition | truth unknown |",
+        "|---|---|---|---|---|---|",
+    ]
+    keys = ("rule", "asked", "answered", "wrong", "beyond", "unjudged")
+    lines += [f"| {' | '.join(str(line[key]) for key in keys)} |" for line in summary(rows)]
+    kinds = len(rows.by("adversary"))
+    return "\n".join([*lines, "", f"{kinds} kinds of embeddings; `make adversaries` makes the table."])
+
+
 def scaling() -> str:
     """R^2 by dimension, ours beside the published."""
     from isojepa.papers.world_model.scaling import beside, best_of
@@ -256,7 +273,7 @@ PAGES = {
     "docs/studies.md": {"found": found, "scaling": scaling},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
-    "docs/spectrum.md": {"trust": trust},
+    "docs/spectrum.md": {"trust": trust, "adversaries": adversaries},
     "docs/scale.md": {"costs": costs, "carried": carried},
 }
 

@@ -5,6 +5,7 @@ import pytest
 
 from isojepa.certificates.lag_curves import Curves, working_metric
 from isojepa.certificates.lag_fit import STRAIN, basis, fit_lags, slowest_decay
+from isojepa.certificates.mixture import share_interval
 
 LAGS = np.array([1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 60])
 RATE = 0.05
@@ -17,8 +18,8 @@ def exact(*mixtures, noise=1e-5):
     return Curves(LAGS, values, draws, 100.0)
 
 
-def fitted(curves, rate=None, degree=4):
-    return fit_lags(curves, working_metric(LAGS, RATE, 1e6), degree, rate)
+def fitted(curves, rate=None, degree=4, least=0.5):
+    return fit_lags(curves, working_metric(LAGS, RATE, 1e6), degree, rate, least)
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,37 @@ def test_a_pure_direction_gives_the_rate_to_an_impure_whole():
     assert found.shares[0] == pytest.approx(0.6, abs=0.02)
 
 
-def test_degree_two_alone_is_read_as_linear_unless_the_rate_is_known():
+def test_degree_two_alone_is_read_as_linear_if_that_is_what_the_law_says():
     curves = exact({2: 1.0}, {2: 1.0})
     assert fitted(curves).rate == pytest.approx(2 * RATE, rel=0.02)
     known = fitted(curves, rate=RATE)
     assert known.shares[0] < 1e-3
     assert known.shares[1] == pytest.approx(1, abs=1e-3)
+
+
+def test_where_the_law_says_nothing_half_the_rate_does_as_well():
+    found = fitted(exact({1: 1.0}, {1: 1.0}), least=0.0)
+    assert found.region[0] < 0.55 * RATE
+    assert found.linear.low < 0.01
+    assert fitted(exact({1: 1.0}, {1: 1.0}), least=0.3).region[0] > 0.8 * RATE
+
+
+@pytest.mark.parametrize("truth", [1.0, 0.9])
+def test_the_interval_of_a_share_holds_it_also_where_it_can_be_no_larger(truth):
+    # errors with the covariance of the metric; percentiles of redrawn shares leave 1 out in a third of these
+    lags = LAGS[::2]
+    metric = working_metric(lags, RATE, 4000)
+    lower = np.linalg.inv(metric.factor)
+    columns, rng = basis(RATE, lags, 2), np.random.default_rng(1)
+    curve = truth * np.exp(-RATE * lags) + (1 - truth) * np.exp(-2 * RATE * lags)
+    held = 0
+    for _ in range(30):
+        seen = curve + rng.standard_normal(len(lags)) @ lower.T
+        errors = rng.standard_normal((40, len(lags))) @ lower.T
+        found = share_interval(columns, seen, errors, metric, 0.95)
+        held += found.low - 2e-3 <= truth <= found.high + 2e-3
+        assert found.low <= found.estimate <= found.high
+    assert held >= 25  # of 30, 28.5 expected
 
 
 def test_noise_and_far_degrees_are_shares_of_their_own():
@@ -56,7 +82,7 @@ def test_noise_and_far_degrees_are_shares_of_their_own():
     assert found.shares.sum() == pytest.approx(1, abs=1e-6)
 
 
-def test_curves_of_no_single_exponential_strain_the_convention():
+def test_curves_of_no_single_exponential_strain_the_law():
     spread = {d: 1 / 15 for d in range(1, 30, 2)}
     assert fitted(exact(spread, spread)).strain > STRAIN
     assert fitted(exact({1: 1.0}, {1: 1.0})).strain < STRAIN

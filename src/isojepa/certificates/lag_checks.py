@@ -24,6 +24,7 @@ import torch
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.lag_curves import Curves
 from isojepa.certificates.lag_fit import Metric, basis
+from isojepa.certificates.lag_law import JointLaw
 from isojepa.certificates.mixture import fit_many, fit_shares, percentile_interval
 from isojepa.objectives.gaussianity import ShapiroWilk
 from isojepa.objectives.gaussianity.order import normal_scores
@@ -33,7 +34,7 @@ _TESTED = 1000  # samples of the test of Gaussianity
 _SEEN = 20_000  # samples of W
 _WIDEST = 64  # dimensions of the test of reversibility
 _SIGNIFICANT = 0.01
-_ALLOWED = 0.03  # that a claim may exceed W by
+_CHANCE = 5.0  # what W of Gaussians falls short of 1 by, times the number of samples; 3 is seldom
 _DECIDED = 6.0  # difference of misfits that decides between two readings
 _GAUSSIAN = 0.985  # W above which a marginal counts as Gaussian
 
@@ -95,25 +96,38 @@ def _thinned(h: np.ndarray, stride: int) -> np.ndarray:
     return h.swapaxes(0, 1).reshape(-1, h.shape[2])[::stride]
 
 
-def check_marginals(marginals: Marginals, claimed: float, slowest: float) -> list[str]:
-    """Does the curve claim more than the marginals allow?
+def check_marginals(marginals: Marginals, claimed: float) -> list[str]:
+    """Does the curve claim more than the marginals allow, by more than the error of W?
 
     Args:
         marginals: what they allow.
-        claimed: lower end of the pooled linear share.
-        slowest: fitted linear share of the slowest function.
+        claimed: lower end of the linear share.
     """
-    for claim, ceiling, what in (
-        (claimed, marginals.ceiling, "the embedding"),
-        (slowest, marginals.slowest, "its slowest function"),
-    ):
-        slack = _ALLOWED + 3 / max(marginals.samples, 1)
-        if claim > ceiling + slack and (marginals.p < _SIGNIFICANT or ceiling < 0.9):
-            return [
-                f"The decay would make {what} {100 * claim:.0f} % linear, but its marginals are not Gaussian "
-                f"and allow at most {100 * ceiling:.0f} %: it may be of degree 2 alone, which decays like a "
-                "linear one of twice the rate, or the latents are not Gaussian; pass the rate if you know it."
-            ]
+    if claimed <= marginals.ceiling + _CHANCE / max(marginals.samples, 1):
+        return []
+    return [
+        f"The decay would make the embedding {100 * claimed:.0f} % linear, but its marginals are not "
+        f"Gaussian and allow at most {100 * marginals.ceiling:.1f} %: it may be of degree 2 alone, which "
+        "decays like a linear one of twice the rate, or the latents are not Gaussian; pass the rate if you "
+        "know it."
+    ]
+
+
+def check_law(law: JointLaw) -> list[str]:
+    """Do the slow functions fix the rate: are they Gaussian along the paths, and seen well enough?"""
+    if law.differs:
+        return [
+            "The slowest functions of the embedding are not Gaussian along the paths (excess kurtosis "
+            f"{law.kurtosis.estimate:.2g}, by squares a lag apart {law.squares.estimate:.2g}), so none of "
+            "them need be linear, and one of degree 2 decays like a linear one of twice the rate: pass the "
+            "rate if you know it."
+        ]
+    if not law.gaussian:
+        return [
+            "The rate cannot be found: a linear embedding decays like a quadratic one of half the rate, and "
+            f"these data rule out quadratic functions of up to {law.latents:.0f} latents, where {law.wanted} "
+            f"are asked for; record about {law.more} times as much, or pass the rate if you know it."
+        ]
     return []
 
 

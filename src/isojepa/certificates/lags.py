@@ -8,14 +8,15 @@ curve of an embedding along trajectories,
 tells the shares s_d of its variance, and s_1 is how linear it is: "this embedding is 97 % linear", with no
 label. `lag_curves` measures the curve, `lag_fit` splits it, `lag_checks` says when it must not be split.
 
-It assumes Gaussian latents, stationary and reversible, that all decay at one rate; and, where the rate is not
-given, that the slowest function of the embedding is mostly linear. What no curve can tell: observation noise
-from degrees far above those asked for; and sums of very many terms of degree 2 from linear ones of twice the
-rate, since both are Gaussian.
+It assumes Gaussian latents, stationary and reversible, that all decay at one rate. Where the rate is not
+given, a function of degree 2 decays like a linear one of twice the rate, and the law of the slow functions
+along the paths must tell them apart (`lag_law`). What nothing can tell: observation noise from degrees far
+above those asked for; and sums of very many terms of degree 2 from linear ones of twice the rate, since
+both are Gaussian. So an answer without the rate has a condition, and says it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ import torch
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_checks import (
     Marginals,
+    check_law,
     check_marginals,
     check_rates,
     check_reversible,
@@ -45,15 +47,18 @@ from isojepa.certificates.lag_curves import (
     trajectories,
     working_metric,
 )
-from isojepa.certificates.lag_fit import STRAIN, LagFit, Metric, basis, curve_dispersion, fit_lags
-from isojepa.certificates.mixture import fit_shares, percentile_interval
+from isojepa.certificates.lag_fit import STRAIN, LagFit, Metric, curve_dispersion, fit_lags
+from isojepa.certificates.lag_law import JointLaw, measure_law
+from isojepa.certificates.mixture import percentile_interval
 from isojepa.seeds import generator
 
 _GROUPS, _DIRECTIONS = 4, 16  # curves for the rate, and for the comparison of directions
 _LEAST_UNITS = 20  # independent pieces
 _WIDE = 0.2  # width of the interval above which there is no answer
 _FAR, _OFF = 5.0, 0.01  # standard deviations of the misfit, and distance to the curve, that chance has not
+_LEFT = 0.6  # quadratic share that leaves the rate narrow enough; it falls with the fourth root of the data
 _SEEN = 0.7  # decays that the lags must span
+_GUESS = 0.5  # linear share of the slowest function in what is drawn of a fit that is no answer
 _NOISE = 0.02  # share from which noise is worth a notice
 
 
@@ -77,6 +82,8 @@ class LagSpectrum:
         lags, curve, fitted: the pooled autocorrelation, measured and fitted.
         rates: decay rate of each direction, slowest first; of neighbouring ones together if they are many.
         marginals: what they allow the linear share to be.
+        law: that of the slow functions along the paths, from which the rate was taken; None if it was given.
+        condition: what the answer rests on besides the assumptions of all, in a sentence; empty if nothing.
         identifiable: whether the linear share may be used.
         reasons: why not, and what to do.
         notices: what to know besides.
@@ -98,6 +105,8 @@ class LagSpectrum:
     fitted: tuple[float, ...]
     rates: tuple[Interval, ...]
     marginals: Marginals | None
+    law: JointLaw | None
+    condition: str
     identifiable: bool
     reasons: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
@@ -118,7 +127,7 @@ class LagSpectrum:
         )
         if self.noise.estimate >= _NOISE:
             text += f"; {100 * self.noise.estimate:.1f} % are noise or of degree far above {self.degree}"
-        return text + "."
+        return f"{text}. {self.condition}".strip()
 
 
 def measure_lags(
@@ -188,8 +197,12 @@ class _Case:
         lag = decay_lag(h, lags)
         independent = h.shape[0] * h.shape[1] / (2 * lag)
         functions = monomials(h, independent)
-        slow = slow_functions(functions, lag, dim)
-        directions = slow if functions.shape[2] == dim else slow_functions(h, lag, dim)
+        directions = slow_functions(h, lag, dim)
+        law = measure_law(h, directions, lags, lag, self.confidence)
+        # polynomials that look Gaussian show nothing: among many there is one that hides the kurtosis
+        slow = (
+            directions if law.gaussian or functions.shape[2] == dim else slow_functions(functions, lag, dim)
+        )
         groups = [h, *_split(slow, _GROUPS), *_split(directions, _DIRECTIONS)]
         curves = measure_curves(groups, lags, draws, generator(self.seed, "lags"))
         if curves.units < _LEAST_UNITS:
@@ -203,32 +216,30 @@ class _Case:
         whitener = working_metric(lags, guess, h.shape[0] * h.shape[1] * dim)
         last = 1 + min(_GROUPS, slow.shape[2])
         used = Curves(lags, curves.values[:last], curves.draws[:, :last], curves.units)
-        fit = fit_lags(used, whitener, self.degree, self.rate)
+        least = 1 - law.quadratic if law.gaussian else _GUESS
+        fit = fit_lags(used, whitener, self.degree, self.rate, least, self.confidence)
         metric = Metric(lags, whitener, curve_dispersion(curves, whitener), self.degree)
         marginals = measure_marginals(h, slow, lag, self.seed)
-        linear = self._linear(fit)
+        if self.rate is None and not law.gaussian:
+            # half the rate, or a third of it, would do as well
+            fit = replace(fit, linear=Interval(fit.linear.estimate, 0.0, 1.0))
+        linear = fit.linear
         rates = direction_rates(curves, last, self.confidence)
         if self.rate is None:
-            slowest = fit_shares(basis(fit.rate, lags, self.degree), curves.values[1], whitener)[0][0]
-            reasons += check_marginals(marginals, linear.low, float(slowest) if fit.strain < STRAIN else 0.0)
+            reasons += check_law(law)
+        reasons += check_marginals(marginals, linear.low)
         normal = np.array([_least_gaussian(one) for one in _split(directions, _DIRECTIONS)])
         own = metric.of(slice(last, None))
         reasons += check_rates(rates, curves.values[last:], own, fit.rate, normal)
-        reasons += self._fit_reasons(fit, linear, curves)
-        return self._result(fit, linear, curves, rates, marginals, tuple(reasons))
+        reasons += self._fit_reasons(fit, curves, law, bool(reasons))
+        return self._result(fit, curves, rates, marginals, law, tuple(reasons))
 
-    def _linear(self, fit: LagFit) -> Interval:
-        """Percentiles of the redrawn shares, widened to what the region of the rate allows."""
-        inner = percentile_interval(fit.shares[0], fit.share_draws[:, 0], self.confidence)
-        low, high = fit.linear_region
-        return Interval(inner.estimate, min(inner.low, low), max(inner.high, high))
-
-    def _fit_reasons(self, fit: LagFit, linear: Interval, curves: Curves) -> list[str]:
-        reasons = []
+    def _fit_reasons(self, fit: LagFit, curves: Curves, law: JointLaw, refused: bool) -> list[str]:
+        reasons, linear = [], fit.linear
         if fit.strain > STRAIN:
             reasons.append(
-                "Even the slowest function of the embedding is no single exponential for the most part, so "
-                "the rate cannot be found: pass the rate if you know it."
+                "Even the slowest function of the embedding is no single exponential as far as its law says "
+                "that it is linear, so the rate cannot be found: pass the rate if you know it."
             )
         if fit.rate * self.lags[-1] < _SEEN:
             reasons.append(
@@ -243,8 +254,10 @@ class _Case:
                 f"No mixture of degrees gives this curve: it is off by {off:.3f}, beyond chance; {cause}the "
                 "latents are not Gaussian with one rate."
             )
-        if linear.high - linear.low > _WIDE:
+        if linear.high - linear.low > _WIDE and not refused:
             times = ((linear.high - linear.low) / _WIDE) ** 2
+            if self.rate is None:  # what is wide is the rate, if a quadratic part of this size is left
+                times = min(times, max(2.0, (law.quadratic / _LEFT) ** 4))
             known = "" if self.rate is not None else ", or pass the rate if you know it"
             reasons.append(
                 f"The interval of the linear share, {100 * linear.low:.0f} to {100 * linear.high:.0f} %, is "
@@ -255,10 +268,10 @@ class _Case:
     def _result(
         self,
         fit: LagFit,
-        linear: Interval,
         curves: Curves,
         rates: tuple[Interval, ...],
         marginals: Marginals,
+        law: JointLaw,
         reasons: tuple[str, ...],
     ) -> LagSpectrum:
         shares = [
@@ -283,8 +296,8 @@ class _Case:
             confidence=self.confidence,
             rate=rate,
             rate_known=self.rate is not None,
-            shares=(linear, *shares[1 : self.degree]),
-            linear=linear,
+            shares=(fit.linear, *shares[1 : self.degree]),
+            linear=fit.linear,
             above=shares[self.degree],
             noise=shares[self.degree + 1],
             lags=tuple(int(lag) for lag in self.lags),
@@ -292,6 +305,8 @@ class _Case:
             fitted=tuple(fit.fitted.tolist()),
             rates=rates,
             marginals=marginals,
+            law=law if self.rate is None else None,
+            condition=_condition(law) if self.rate is None and not reasons else "",
             identifiable=not reasons,
             reasons=reasons,
             notices=tuple(notices),
@@ -316,12 +331,22 @@ class _Case:
             fitted=(math.nan,) * len(points),
             rates=(),
             marginals=None,
+            law=None,
+            condition="",
             identifiable=False,
             reasons=(reason,),
         )
 
     def _sizes(self) -> tuple[int, int, int]:
         return self.shape[0], self.shape[1] if len(self.shape) == 3 else 1, self.shape[-1]
+
+
+def _condition(law: JointLaw) -> str:
+    """What an answer without the rate rests on."""
+    return (
+        "The rate was found from the embedding: this holds if no slow direction of it is a sum of more than "
+        f"{law.latents / 2:.0f} products of latents, which would look the same."
+    )
 
 
 def _split(functions: np.ndarray, most: int) -> list[np.ndarray]:

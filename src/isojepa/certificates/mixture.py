@@ -4,8 +4,14 @@ A correlation curve is such a mixture: b_d(r) = r^d over correlations, or b_d(k)
 shares are those of least squares in the metric of a working covariance of the curve's errors, which is cheap
 to have nearly right and, being only a choice of weights, cannot make the answer wrong. Uncertainty comes from
 curves redrawn by a bootstrap, fitted in the same way.
+
+Percentiles of redrawn shares are no interval where a share is 0 or 1: they gather below an estimate that is
+itself below 1 by chance. So the share of the first column gets the interval of all values that a test does
+not reject: for each, the best mixture that has it, and how much worse than the best of all it fits, against
+how much worse it fits to itself plus redrawn errors.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +20,8 @@ import scipy
 from isojepa.certificates.intervals import Interval
 
 _EXACT = 1e5  # weight of the sum's row against rows of unit error
+_FINE = 2e-3  # to which the ends of an interval of a share are found
+_ROUNDING = 1e-6  # of a misfit
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,55 @@ def fit_many(basis: np.ndarray, curves: np.ndarray, whitener: Whitener) -> tuple
     for index, target in enumerate(targets):
         shares[index], lengths[index] = scipy.optimize.nnls(matrix, target, maxiter=50 * len(matrix.T))
     return shares / shares.sum(1, keepdims=True), lengths**2  # the sum is 1 but for rounding
+
+
+def _fixed(
+    basis: np.ndarray, curves: np.ndarray, whitener: Whitener, first: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shares and squared misfits of curves (count, t) by mixtures whose first share is given."""
+    rows = whitener.factor @ basis
+    scale = _EXACT * max(1.0, float(np.abs(rows).max()) ** 0.5)
+    matrix = np.vstack((rows[:, 1:], np.full((1, basis.shape[1] - 1), scale)))
+    left = curves @ whitener.factor.T - first * rows[:, 0]
+    targets = np.hstack((left, np.full((len(curves), 1), scale * (1 - first))))
+    shares, lengths = np.empty((len(curves), basis.shape[1] - 1)), np.empty(len(curves))
+    for index, target in enumerate(targets):
+        shares[index], lengths[index] = scipy.optimize.nnls(matrix, target, maxiter=50 * len(matrix.T))
+    return np.c_[np.full(len(curves), first), shares], lengths**2
+
+
+def share_interval(
+    basis: np.ndarray, curve: np.ndarray, errors: np.ndarray, whitener: Whitener, confidence: float
+) -> Interval:
+    """All first shares that a test does not reject, with the best one.
+
+    Args:
+        basis: (t, columns).
+        curve: (t,).
+        errors: (draws, t) redrawn errors of the curve, as large as its own.
+        whitener: the metric.
+        confidence: of the interval.
+    """
+    shares, least = fit_shares(basis, curve, whitener)
+    best = float(shares[0])
+
+    def kept(first: float) -> bool:
+        own, misfit = _fixed(basis, curve[None], whitener, first)
+        redrawn = basis @ own[0] + errors
+        worse = _fixed(basis, redrawn, whitener, first)[1] - fit_many(basis, redrawn, whitener)[1]
+        return float(misfit[0]) - least <= max(float(np.quantile(worse, confidence)), _ROUNDING * least)
+
+    return Interval(best, _farthest(kept, best, 0.0), _farthest(kept, best, 1.0))
+
+
+def _farthest(kept: Callable[[float], bool], inside: float, outside: float) -> float:
+    """The last value on the way from one that is kept to one that may not be."""
+    if kept(outside):
+        return outside
+    while abs(outside - inside) > _FINE:
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if kept(middle) else (inside, middle)
+    return outside
 
 
 def percentile_interval(estimate: float, draws: np.ndarray, confidence: float) -> Interval:

@@ -18,8 +18,14 @@ STUDIES = {
     "dimension": "embeddings with fewer and with more dimensions than latents",
     "sample_size": "a finite training set",
     "slices": "directions of SIGReg: how many, fixed or resampled, drawn how; trains nothing",
+    "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
 }
-_PAPERS = {"grid": "world_model", "scaling": "world_model", "slices": "lejepa"}  # folders in isojepa.papers
+_PAPERS = {  # folders in isojepa.papers
+    "grid": "world_model",
+    "scaling": "world_model",
+    "slices": "lejepa",
+    "adversaries": "own",
+}
 
 
 def find_study(name: str) -> AnyStudy:

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from isojepa.certificates.lag_law import LATENTS
 from isojepa.report.colors import INK, QUIET
 from isojepa.studies.results import COLORS, markdown_table, plain_axes
 
@@ -44,9 +45,10 @@ the interval's width shrinks with the number of decays seen, paths times steps t
 ## What we saw
 
 {summary}
-- With the rate unknown, what decides is how well the data fix it: a slow component of a few per cent would
-  change the rate, and all shares with it. Few decays (ρ 0.99), or curves between the degrees (20 % of degree
-  2), leave intervals too wide to answer. With the rate known all are answered.
+- With the rate unknown, only embeddings with a linear direction are answered: what is linear is Gaussian
+  along the paths, and data that show it leave room for no quadratic function of {latents} latents or fewer.
+  Few decays (ρ 0.99) do not show it, and an embedding all of whose directions are warped is refused. With the
+  rate known nothing of this is needed.
 """
 
 
@@ -59,6 +61,7 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
         known=_table([row for row in own if row["known"]]),
         widths=_size_table([row for row in rows if row["part"] == "sizes"]),
         summary=summary(rows),
+        latents=LATENTS,
     )
 
 
@@ -129,6 +132,8 @@ def _why(rows: Rows) -> str:
         "The interval": "too wide",
         "The directions": "unequal rates",
         "The decay would": "marginals",
+        "The slowest functions": "not Gaussian",
+        "The rate cannot": "too little data",
         "Even the slowest": "no rate",
         "No mixture": "misfit",
         "The rate,": "too slow",

@@ -1,0 +1,1 @@
+"""Claims of this package's own."""
