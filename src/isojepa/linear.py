@@ -128,6 +128,18 @@ class Factor:
             LinearMap(_solve(y, x, self.n, offset), offset, centre),
         )
 
+    def errors(self, linear: LinearMap, back: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How a map from x to y, or back, does on the rows: all centred by their means.
+
+        Returns:
+            Mean squared residuals and mean squares of the outputs, (out,), and of the inputs, (in,).
+        """
+        self._reduce()
+        x, y = self._r[1:, 1 : 1 + self._in], self._r[1:, 1 + self._in :]
+        x, y = (y, x) if back else (x, y)
+        residual, outputs, inputs = (y - x @ linear.matrix) ** 2, y**2, x**2
+        return residual.sum(0) / self.n, outputs.sum(0) / self.n, inputs.sum(0) / self.n
+
     def products(self) -> np.ndarray:
         """Sum of (x - mean)^T (y - mean) over all rows."""
         self._reduce()
