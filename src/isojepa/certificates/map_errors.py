@@ -31,6 +31,7 @@ from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.linear import LinearMap, r2_of
 
 Quantity = Literal["r2", "error"]
+_TINY = float(np.finfo(np.float64).tiny)
 _STRETCH = 1.5  # the skewness of a sample is too small
 _KNOWN = 0.2  # error of a variance, over the variance, from which rows are too few
 _ROUNDING = 1e-9  # deviation of the rows' shares in the error that is none
@@ -76,7 +77,7 @@ class Scores:
         self._looked = 0  # rows whose powers were summed
         self._found: dict[Quantity, tuple[float, np.ndarray]] = {}
         share = fit.share()
-        self._weights = share / max(float(share.sum()), np.finfo(float).tiny)
+        self._weights = share / max(float(share.sum()), _TINY)
 
     @property
     def n(self) -> int:
@@ -112,7 +113,7 @@ class Scores:
         outside, left = _over(about**2, fit.spread), _over(squares, fit.residual)
         for sums, part in zip(self._tails, (inside, outside, left), strict=True):
             sums += part.sum(0), (part**2).sum(0)
-        total = max(float(fit.residual.sum()), np.finfo(float).tiny)
+        total = max(float(fit.residual.sum()), _TINY)
         for sums, row in zip(
             self._powers, ((left - outside) @ self._weights, squares.sum(1) / total - 1), strict=True
         ):
@@ -299,20 +300,20 @@ def gap_of(linear: Halves, turned: Halves, confidence: float) -> Interval:
     for one, two in pairs:
         around_0 = from_blocks(0.0, two.left_out("r2") - one.left_out("r2"), confidence)
         reaches.append(around_0.high)
-    size = max(*reaches, np.finfo(float).tiny)  # squares of huge numbers would overflow
+    size = max(*reaches, _TINY)  # squares of huge numbers would overflow
     reach = size * math.sqrt(float(np.mean((np.array(reaches) / size) ** 2)) / 2)
     return Interval(estimate, min(centre - reach, estimate), max(centre + reach, estimate))
 
 
 def _share(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:
     """1 - R^2 of each output, as exact as it can be; 1 where there is no spread."""
-    flat = spread <= np.finfo(float).tiny
+    flat = spread <= _TINY
     share: np.ndarray = np.where(flat, 1.0, residual / np.where(flat, 1.0, spread))
     return share
 
 
 def _over(squares: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Squares over their means on other rows; 0 where those are nothing."""
-    small = means <= np.finfo(float).tiny
+    small = means <= _TINY
     ratio: np.ndarray = np.where(small, 0.0, squares / np.where(small, 1.0, means))
     return ratio

@@ -57,8 +57,9 @@ def measure_memory(z: np.ndarray, z_next: np.ndarray | None, source: torch.Gener
         far = int(mean.argmax())  # paths that take turns are slow at their number
         lag = 1 + (far if mean[far] * np.sqrt(n) > _FAR else 0)
         slowest = slow_to_fast(z[: half - lag], z[lag:half])[0][:, :_SLOWEST]
-        views = [None if view is None else view[half:] @ slowest for view in (z, z_next)]
-        groups.append(_decay(_functions(*views)))
+        if slowest.shape[1]:  # none where the first half does not vary
+            second = None if z_next is None else z_next[half:] @ slowest
+            groups.append(_decay(_functions(z[half:] @ slowest, second)))
     tests = sum(correlations.size for correlations in groups)
     reach = -float(scipy.special.ndtri(_LEVEL / (2 * tests)))
     lengths = [n, n - half][: len(groups)]
