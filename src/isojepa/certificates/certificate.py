@@ -31,6 +31,7 @@ class Certificate:
         dropped: rows left out because they held NaN or Inf.
         confidence: of every interval.
         smallest_variance, mean_variance: of the embedding's principal directions.
+        leading_variance: the smallest of as many as there are latents; None without them.
         correlation: of the two views, over all dimensions together; None without second views.
         recovery: comparison with the latents; None without them.
         bound: Theorem 3; None where it does not apply.
@@ -61,6 +62,7 @@ class Certificate:
     spectrum_missing: str | None = None
     prediction: Prediction | None = None
     assumptions: tuple[Assumption, ...] = ()
+    leading_variance: float | None = None
 
     @property
     def holds(self) -> bool | None:
@@ -80,6 +82,11 @@ class Certificate:
             return False
         return self.bound is None or self.bound.rho > 2 * _UNPAIRED
 
+    def _empty(self, smallest: float | None) -> bool:
+        """Whether a direction is next to empty; with few samples some direction always looks so."""
+        enough = smallest is not None and self.samples > 2 * self.dim
+        return enough and collapsed(smallest or 0.0, self.mean_variance)
+
     @property
     def grade(self) -> str:
         """The verdict in a word.
@@ -87,11 +94,14 @@ class Certificate:
         One of rotation, linear, partial, none and collapsed; without labels bounded, linear, unproven,
         refuted and unpaired.
         """
+        # a linear map may read a latent off a direction that is empty to everybody else; a linear embedding
+        # of more dimensions than latents has directions to spare
+        if self._empty(self.leading_variance):
+            return "collapsed"
         if self.recovery is not None and self.recovery.r2_h_to_z.estimate >= _LINEAR:
             orthogonal = self.recovery.r2_orthogonal
             return "rotation" if orthogonal and orthogonal.estimate >= 2 * _LINEAR - 1 else "linear"
-        # with few samples some direction always looks empty
-        if self.samples > 2 * self.dim and collapsed(self.smallest_variance, self.mean_variance):
+        if self._empty(self.smallest_variance):
             return "collapsed"
         if self.recovery is not None:
             return "partial" if self.recovery.r2_h_to_z.estimate >= _CLOSE else "none"

@@ -254,7 +254,9 @@ def _certificate(
             "dimension",
             f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}",
         )
-    smallest, mean = spread_of(views.covariance())
+    covariance = views.covariance()
+    smallest, mean = spread_of(covariance)
+    leading = None if latent_dim is None else spread_of(covariance, leading=latent_dim)[0]
     progress(rows, rows, "spectrum")
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
     progress(rows, rows, "assumptions")
@@ -276,6 +278,7 @@ def _certificate(
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
         assumptions=assumptions,
+        leading_variance=leading,
     )
 
 
