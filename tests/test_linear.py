@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from isojepa.linear import Factor, errors, halves, held_out_r2, least_squares, procrustes, r2_of
+from isojepa.linear import Factor, errors, halves, held_out_r2, least_squares, procrustes, r2_of, spread_of
 
 
 def problem(n=400, inputs=5, outputs=3, noise=0.5, seed=0):
@@ -163,3 +163,9 @@ def test_a_fit_in_pieces_ignores_what_does_not_vary_and_takes_few_rows():
     factor.add(x, 2 * x[:, :1] + 1)
     assert factor.maps()[0](x) == pytest.approx(2 * x[:, :1] + 1)
     assert np.isfinite(factor.maps()[1](x[:, :1])).all()
+
+
+def test_variances_below_0_are_0_if_rounding_made_them_and_are_shown_if_not():
+    assert spread_of(np.array([[1.0, 1.0], [1.0, 1.0 - 1e-15]]))[0] == 0
+    assert spread_of(np.diag([-0.1, 1.0]))[0] == pytest.approx(-0.1)
+    assert spread_of(np.diag([0.0, 2.0, 3.0]), leading=2)[0] == pytest.approx(2)

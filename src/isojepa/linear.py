@@ -128,6 +128,18 @@ class Factor:
             LinearMap(_solve(y, x, self.n, offset), offset, centre),
         )
 
+    def errors(self, linear: LinearMap, back: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How a map from x to y, or back, does on the rows: all centred by their means.
+
+        Returns:
+            Mean squared residuals and mean squares of the outputs, (out,), and of the inputs, (in,).
+        """
+        self._reduce()
+        x, y = self._r[1:, 1 : 1 + self._in], self._r[1:, 1 + self._in :]
+        x, y = (y, x) if back else (x, y)
+        residual, outputs, inputs = (y - x @ linear.matrix) ** 2, y**2, x**2
+        return residual.sum(0) / self.n, outputs.sum(0) / self.n, inputs.sum(0) / self.n
+
     def products(self) -> np.ndarray:
         """Sum of (x - mean)^T (y - mean) over all rows."""
         self._reduce()
@@ -164,10 +176,19 @@ def spread(h: np.ndarray) -> tuple[float, float]:
     return spread_of(np.atleast_2d(np.cov(h, rowvar=False)))
 
 
-def spread_of(covariance: np.ndarray) -> tuple[float, float]:
-    """Smallest and mean eigenvalue of a covariance (dim, dim)."""
+def spread_of(covariance: np.ndarray, leading: int | None = None) -> tuple[float, float]:
+    """Smallest and mean eigenvalue of a covariance (dim, dim).
+
+    What rounding leaves below 0 is 0. A number that rounding does not explain is returned as it is.
+
+    Args:
+        covariance: of the sample.
+        leading: the smallest of so many largest ones; by default of all.
+    """
     values = np.linalg.eigvalsh(covariance)
-    return float(values[0]), float(values.mean())
+    rounding = 1e-10 * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    smallest = float(values[0 if leading is None else max(len(values) - leading, 0)])
+    return (0.0 if -rounding <= smallest < 0 else smallest), float(values.mean())
 
 
 def collapsed(smallest: float, mean: float) -> bool:

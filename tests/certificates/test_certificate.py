@@ -250,3 +250,19 @@ def test_damaged_and_strange_files_are_refused(tmp_path):
     for name, message in cases.items():
         with pytest.raises(ValueError, match=message):
             read_named(tmp_path / name)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_direction_scaled_to_nothing_is_collapsed_although_a_linear_map_reads_it(wide):
+    z = torch.randn(2000, 3, generator=ij.generator(0, "data"), dtype=torch.float64)
+    h = z * torch.tensor([1.0, 1.0, 1e-9], dtype=torch.float64)
+    certificate = ij.certify(torch.cat([h, h[:, :1]], 1) if wide else h, latents=z, checks=False)
+    assert certificate.recovery.r2_h_to_z.estimate > 0.99
+    assert certificate.grade == "collapsed"
+
+
+def test_no_variance_is_below_0():
+    for seed in range(20):
+        z = torch.randn(500, 2, generator=ij.generator(seed, "data"), dtype=torch.float64)
+        wide = z @ torch.randn(2, 6, generator=ij.generator(seed, "wide"), dtype=torch.float64)
+        assert ij.certify(wide, latents=z, checks=False).smallest_variance >= 0

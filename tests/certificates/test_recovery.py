@@ -10,6 +10,7 @@ from sklearn.metrics import r2_score
 
 import isojepa as ij
 from isojepa.certificates import measure_recovery
+from tests.certificates import coverage
 
 
 def sample(seed, n=600, dim=3, noise=0.3):
@@ -152,3 +153,57 @@ def test_a_score_from_a_single_block_is_refused():
     h[505:] = np.nan
     with pytest.raises(ValueError, match="too close together in the second half"):
         ij.certify(h, latents=z, drop=True, checks=False)
+
+
+@pytest.mark.parametrize(("kind", "rows", "dim"), [("weak He3", 2000, 1), ("identity + noise", 200, 20)])
+def test_intervals_hold_the_best_map_where_tails_are_long_or_rows_few_for_the_dimensions(kind, rows, dim):
+    for name, (held, few) in coverage.count(coverage.KINDS[kind], dim, rows, sets=25).items():
+        assert held >= 0.84, name  # at 95 %, 3 in 10,000 have fewer than 21 of 25
+        assert few <= 0.7, name
+
+
+def test_where_a_few_rows_decide_there_are_too_few():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((200, 1))
+    recovery = measure_recovery(z**3, z)
+    assert set(recovery.few) == {"r2_h_to_z", "r2_z_to_h", "r2_orthogonal", "gap", "procrustes_error"}
+    assert (recovery.r2_h_to_z.low, recovery.r2_h_to_z.high) == (0, 1)
+    assert recovery.procrustes_error.high == np.inf
+    assert "Too few rows" in " ".join(ij.certify(z**3, latents=z, checks=False).notes())
+    assert measure_recovery(z + 0.1 * rng.standard_normal((200, 1)), z).few == ()
+
+
+def test_fewer_rows_than_twice_the_unknowns_are_too_few():
+    h, z, _ = sample(0, n=80, dim=20)
+    assert "r2_h_to_z" in measure_recovery(h, z).few
+
+
+def test_the_first_half_counts_alike_where_it_is_too_large_to_keep(monkeypatch):
+    h, z, _ = sample(6, n=4000)
+    kept = measure_recovery(h, z)
+    monkeypatch.setattr("isojepa.certificates.recovery._KEPT", 0)
+    passed = measure_recovery(h, z)
+    for name in coverage.NUMBERS:
+        one, two = vars(kept)[name], vars(passed)[name]
+        assert two.estimate == one.estimate
+        assert (two.high - two.low) == pytest.approx(one.high - one.low, rel=0.5)
+
+
+def test_intervals_widen_along_a_path():
+    rng = np.random.default_rng(7)
+    z = coverage.autoregressive(4000, 2, 0.98, rng)
+    slow = measure_recovery(np.tanh(z), z).r2_h_to_z
+    fresh = rng.standard_normal((4000, 2))
+    fast = measure_recovery(np.tanh(fresh), fresh).r2_h_to_z
+    assert slow.high - slow.low > 2 * (fast.high - fast.low)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [200, 400, 2000])
+@pytest.mark.parametrize("kind", coverage.KINDS)
+def test_intervals_hold_the_best_map_of_every_kind(kind, rows):
+    for dim in (1, 2, 8, 20):
+        if dim < coverage.KINDS[kind].least:
+            continue
+        for name, (held, _) in coverage.count(coverage.KINDS[kind], dim, rows, sets=60).items():
+            assert held >= 0.85, (dim, name)  # 0.90, less twice and a half the error of a count of 60

@@ -30,6 +30,7 @@ class Certificate:
         dropped: rows left out because they held NaN or Inf.
         confidence: of every interval.
         smallest_variance, mean_variance: of the embedding's principal directions.
+        leading_variance: the smallest of as many as there are latents; None without them.
         correlation: of the two views, over all dimensions together; None without second views.
         recovery: comparison with the latents; None without them.
         bound: Theorem 3; None where it does not apply.
@@ -68,6 +69,7 @@ class Certificate:
     rho_from: RhoOrigin | None = None
     maximal: MaximalCorrelation | None = None
     curve: BoundCurve | None = None
+    leading_variance: float | None = None
 
     @property
     def holds(self) -> bool | None:

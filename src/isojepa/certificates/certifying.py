@@ -283,7 +283,9 @@ def _certificate(
             "dimension",
             f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}",
         )
-    smallest, mean = spread_of(views.covariance())
+    covariance = views.covariance()
+    smallest, mean = spread_of(covariance)
+    leading = None if latent_dim is None else spread_of(covariance, leading=latent_dim)[0]
     maximal = None
     correlation = views.correlation(confidence)
     if checks and case.world is None and correlation is not None and too_few(views) is None:
@@ -316,6 +318,7 @@ def _certificate(
         rho_from=origin if bounds is not None else None,
         maximal=maximal,
         curve=None if bounds is None else bound_curve(views, confidence, 1 - CLOSE),
+        leading_variance=leading,
     )
 
 

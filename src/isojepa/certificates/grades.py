@@ -124,9 +124,11 @@ def failed(c: "Certificate") -> tuple[str, ...]:
 def _is_collapsed(c: "Certificate") -> bool:
     if c.samples <= 2 * c.dim:  # with few samples some direction always looks empty
         return False
-    r = c.recovery
-    if r is not None and len(r.r2_per_latent) < c.dim and r.r2_h_to_z.estimate >= LINEAR:
-        return False  # more room than latents: what is left over is empty
+    # a linear map may read a latent off a direction that is empty to everybody else
+    if c.leading_variance is not None and collapsed(c.leading_variance, c.mean_variance):
+        return True
+    if c.recovery is not None and c.recovery.r2_h_to_z.estimate >= LINEAR:
+        return False  # more dimensions than latents: there are directions to spare
     return collapsed(c.smallest_variance, c.mean_variance)
 
 

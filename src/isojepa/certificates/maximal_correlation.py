@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.certificates.assumptions.rates import slow_to_fast
+from isojepa.certificates.assumptions.slowness import slow_to_fast
 from isojepa.certificates.bound import SURE
 from isojepa.certificates.correlation_fits import Fit
 from isojepa.certificates.correlation_functions import (

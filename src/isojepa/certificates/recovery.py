@@ -9,10 +9,12 @@ Every map is fitted on the first half of the samples and scored on the second, i
     orthogonality_error  |Q^T Q - I|_F / sqrt(n) of the fitted h ~ Q z; noise in the fit adds to it
     procrustes_error     E |h - E h - Q (z - E z)|^2 for the best orthogonal Q: the left side of Theorem 3
 
-R^2 is the mean over dimensions. Intervals compare blocks of the half they are measured on. Reference:
-Klindt, LeCun & Balestriero (2026), Appendix H.
+R^2 is the mean over dimensions. The numbers are those of the fitted map on rows it has not seen; the
+intervals are for the best map of all rows there could be, see `map_errors`. Where too few rows decide, they
+say nothing, and `few` names them. Reference: Klindt, LeCun & Balestriero (2026), Appendix H.
 """
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -21,13 +23,24 @@ import torch
 
 from isojepa.certificates.embeddings import Chunk, Embeddings
 from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.certificates.map_errors import Fit, Halves, Quantity, Scores, gap_of
 from isojepa.certificates.views import block_edges
-from isojepa.linear import Factor, LinearMap, nearest_rotation, r2_of
+from isojepa.linear import Factor, LinearMap, nearest_rotation
+
+_KEPT = 1 << 22  # numbers of the first half that are kept to score them too
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Held-out recovery of latents; the last four are None when h and z have different dimensions."""
+    """Held-out recovery of latents.
+
+    Attributes:
+        r2_h_to_z, r2_z_to_h: R^2 of one regressed on the other.
+        r2_per_latent, r2_per_embedding: the same for each output.
+        r2_orthogonal, gap, orthogonality_error, procrustes_error: None where h and z have other dimensions.
+        few: names of the numbers above for which there are too few rows: their intervals hold all that the
+            number can be.
+    """
 
     r2_h_to_z: Interval
     r2_z_to_h: Interval
@@ -37,6 +50,7 @@ class Recovery:
     gap: Interval | None
     orthogonality_error: Interval | None
     procrustes_error: Interval | None
+    few: tuple[str, ...] = ()
 
 
 def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> Recovery:
@@ -78,7 +92,11 @@ class RecoveryReading:
         self._square = latent_dim == embeddings.dim
         self._factor: Factor | None = None
         self._blocks: list[_FitBlock] = []
-        self._scores: dict[str, _Score] = {}
+        self._maps: dict[str, Halves] = {}
+        width = embeddings.dim + latent_dim
+        self._kept: list[tuple[np.ndarray, np.ndarray, int]] | None = (
+            [] if self._half * width <= _KEPT else None
+        )
 
     def add(self, chunk: Chunk) -> None:
         """Add rows that lie within one block."""
@@ -98,26 +116,35 @@ class RecoveryReading:
             if not self._blocks or chunk.start >= self._blocks[-1].end:
                 self._blocks.append(_FitBlock(_block_end(self.edges, chunk.start), h.shape[1]))
             self._blocks[-1].add(h - self._factor.centre, z - self._factor.offset)
+        if self._kept is not None:
+            self._kept.append((h, z, _block_end(self.edges, chunk.start)))
 
     def _score(self, chunk: Chunk) -> None:
         h, z = _both(chunk)
-        if not self._scores:
+        if not self._maps:
             if self._factor is None or self._factor.n < 2:
                 return  # told after the pass
-            self._scores = self._fitted(self._factor)
-        for score in self._scores.values():
-            score.add(h, z, _block_end(self.edges, chunk.start))
+            self._maps = self._fitted(self._factor)
+        for name, one in self._maps.items():
+            one.other.add(*((h, z) if name in _TO_LATENTS else (z, h)), _block_end(self.edges, chunk.start))
 
-    def _fitted(self, factor: Factor) -> dict[str, "_Score"]:
+    def _fitted(self, factor: Factor) -> dict[str, Halves]:
         """The maps of the first half, ready to be scored."""
         h_to_z, z_to_h = factor.maps()
-        scores = {"h_to_z": _Score(h_to_z, True), "z_to_h": _Score(z_to_h, False)}
+        linear = {"h_to_z": h_to_z, "z_to_h": z_to_h}
         if self._square:
             turn = nearest_rotation(factor.products())
-            h_turned = LinearMap(turn, h_to_z.centre, h_to_z.offset)
-            z_turned = LinearMap(turn.T, z_to_h.centre, z_to_h.offset)
-            scores |= {"h_turned": _Score(h_turned, True), "z_turned": _Score(z_turned, False)}
-        return scores
+            linear["h_turned"] = LinearMap(turn, h_to_z.centre, h_to_z.offset)
+            linear["z_turned"] = LinearMap(turn.T, z_to_h.centre, z_to_h.offset)
+        maps = {}
+        for name, one in linear.items():
+            fit = Fit(one, factor.n, *factor.errors(one, back=name not in _TO_LATENTS))
+            own = None if self._kept is None else Scores(fit)
+            for h, z, block in self._kept or ():
+                own.add(*((h, z) if name in _TO_LATENTS else (z, h)), block)  # type: ignore[union-attr]
+            maps[name] = Halves(fit, own, Scores(fit))
+        self._kept = None
+        return maps
 
     def result(self, confidence: float) -> Recovery:
         """The recovery of all rows seen.
@@ -125,36 +152,69 @@ class RecoveryReading:
         Raises:
             ValueError: one of the halves has too few usable rows.
         """
-        if not self._scores or self._scores["h_to_z"].n < 2:
+        if not self._maps or self._maps["h_to_z"].other.n < 2:
             raise ValueError("at least 2 samples without NaN or Inf are needed in each half")
-        if self._scores["h_to_z"].blocks < 2:
+        if self._maps["h_to_z"].other.blocks < 2:
             raise ValueError(
                 "samples without NaN or Inf lie too close together in the second half to compare blocks of it"
             )
-        z_score, h_score = self._scores["h_to_z"], self._scores["z_to_h"]
-        per_latent, per_embedding = z_score.per_output(), h_score.per_output()
-        r2_h_to_z = from_blocks(per_latent.mean(), z_score.left_out(), confidence)
-        r2_z_to_h = from_blocks(per_embedding.mean(), h_score.left_out(), confidence)
-        orthogonal = gap = orthogonality = error = None
+        maps = self._maps
+        found = {
+            "r2_h_to_z": _r2(maps["h_to_z"], confidence),
+            "r2_z_to_h": _r2(maps["z_to_h"], confidence),
+        }
+        orthogonality = None
         if self._square:
-            turned, back = self._scores["h_turned"], self._scores["z_turned"]
-            r2_turned = turned.per_output().mean()
-            orthogonal = from_blocks(r2_turned, turned.left_out(), confidence)
-            gap = from_blocks(
-                per_latent.mean() - r2_turned, z_score.left_out() - turned.left_out(), confidence
-            )
-            error = back.error(confidence)
+            found["r2_orthogonal"] = _r2(maps["h_turned"], confidence)
+            found["gap"] = gap_of(maps["h_to_z"], maps["h_turned"], confidence)
+            found["procrustes_error"] = maps["z_turned"].interval("error", confidence)
             orthogonality = _orthogonality(self._blocks, confidence)
-        return Recovery(
-            r2_h_to_z=r2_h_to_z,
-            r2_z_to_h=r2_z_to_h,
-            r2_per_latent=tuple(per_latent.tolist()),
-            r2_per_embedding=tuple(per_embedding.tolist()),
-            r2_orthogonal=orthogonal,
-            gap=gap,
-            orthogonality_error=orthogonality,
-            procrustes_error=error,
+        few = tuple(
+            name for name, of in _JUDGED.items() if name in found and any(maps[m].few(q) for m, q in of)
         )
+        found |= {name: _anything(name, found[name].estimate) for name in few}
+        return Recovery(
+            r2_h_to_z=found["r2_h_to_z"],
+            r2_z_to_h=found["r2_z_to_h"],
+            r2_per_latent=tuple(maps["h_to_z"].other.per_output().tolist()),
+            r2_per_embedding=tuple(maps["z_to_h"].other.per_output().tolist()),
+            r2_orthogonal=found.get("r2_orthogonal"),
+            gap=found.get("gap"),
+            orthogonality_error=orthogonality,
+            procrustes_error=found.get("procrustes_error"),
+            few=few,
+        )
+
+
+_TO_LATENTS = ("h_to_z", "h_turned")
+_JUDGED: dict[str, tuple[tuple[str, Quantity], ...]] = {  # the maps that a number rests on
+    "r2_h_to_z": (("h_to_z", "r2"),),
+    "r2_z_to_h": (("z_to_h", "r2"),),
+    "r2_orthogonal": (("h_turned", "r2"),),
+    "gap": (("h_to_z", "r2"), ("h_turned", "r2")),
+    "procrustes_error": (("z_turned", "error"),),
+}
+
+
+def _r2(halves: Halves, confidence: float) -> Interval:
+    """R^2 in place of 1 - R^2, with the mean of what was held out as its estimate."""
+    share = halves.interval("r2", confidence)
+    return Interval(float(halves.other.per_output().mean()), 1 - share.high, 1 - share.low)
+
+
+def _anything(name: str, estimate: float) -> Interval:
+    """The interval that too few rows allow: all that the number can be."""
+    low, high = _RANGES[name]
+    return Interval(estimate, min(low, estimate), max(high, estimate))
+
+
+_RANGES = {
+    "r2_h_to_z": (0.0, 1.0),  # the best map is no worse than a constant
+    "r2_z_to_h": (0.0, 1.0),
+    "r2_orthogonal": (-math.inf, 1.0),
+    "gap": (0.0, math.inf),
+    "procrustes_error": (0.0, math.inf),
+}
 
 
 def _block_end(edges: tuple[int, ...], row: int) -> int:
@@ -165,61 +225,6 @@ def _block_end(edges: tuple[int, ...], row: int) -> int:
 def _both(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
     assert chunk.z is not None
     return chunk.h, chunk.z
-
-
-class _Score:
-    """Held-out errors of one map, block by block."""
-
-    def __init__(self, linear: LinearMap, to_latents: bool) -> None:
-        self._map, self._to_latents = linear, to_latents
-        self._blocks: dict[int, list[np.ndarray]] = {}  # rows, residuals, sums and squares about the offset
-        self._first: np.ndarray | None = None  # row
-        self._reach = np.zeros(len(linear.offset))  # largest distance from it, and largest value
-        self._size = np.zeros(len(linear.offset))
-
-    @property
-    def n(self) -> int:
-        return int(sum(block[0] for block in self._blocks.values()))
-
-    @property
-    def blocks(self) -> int:
-        return len(self._blocks)
-
-    def add(self, h: np.ndarray, z: np.ndarray, block: int) -> None:
-        x, y = (h, z) if self._to_latents else (z, h)
-        residual = ((y - self._map(x)) ** 2).sum(0)
-        about = y - self._map.offset
-        sums = [np.array(len(y)), residual, about.sum(0), (about**2).sum(0)]
-        found = self._blocks.get(block)
-        self._blocks[block] = sums if found is None else [a + b for a, b in zip(found, sums, strict=True)]
-        if self._first is None:
-            self._first = about[0]
-        self._reach = np.maximum(self._reach, np.abs(about - self._first).max(0))
-        self._size = np.maximum(self._size, np.abs(y).max(0))
-
-    def _totals(self) -> tuple[np.ndarray, ...]:
-        n, residual, first, second = (np.stack(part) for part in zip(*self._blocks.values(), strict=True))
-        return n[:, None].astype(float), residual, first, second
-
-    def _r2(self, n: np.ndarray, residual: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        flat = self._reach <= 1e-12 * self._size  # what rounding leaves of a constant is no spread
-        return r2_of(residual, np.where(flat, 0.0, second - first**2 / n))
-
-    def per_output(self) -> np.ndarray:
-        """(out,) R^2 of each output."""
-        return self._r2(*(part.sum(0) for part in self._totals()))
-
-    def left_out(self) -> np.ndarray:
-        """(blocks,) mean R^2 without each block."""
-        means: np.ndarray = self._r2(*(part.sum(0) - part for part in self._totals())).mean(1)
-        return means
-
-    def error(self, confidence: float) -> Interval:
-        """Mean squared distance between outputs and predictions."""
-        n, residual, *_ = self._totals()
-        rows, sums = n[:, 0], residual.sum(1)
-        left_out = (sums.sum() - sums) / (rows.sum() - rows)
-        return from_blocks(sums.sum() / rows.sum(), left_out, confidence)
 
 
 class _FitBlock:

@@ -165,6 +165,12 @@ def notes(c: "Certificate") -> list[str]:
         found.append(f"No spectrum: {c.spectrum_missing}.")
     if c.lags is not None and not c.lags.identifiable:
         found += [f"No spectrum along the trajectories: {reason}" for reason in c.lags.reasons]
+    if c.recovery is not None and c.recovery.few:
+        found.append(
+            "Too few rows for an interval of "
+            + ", ".join(c.recovery.few)
+            + ": a few rows decide most of it, or the rows are few for the dimensions."
+        )
     if c.dropped:
         found.append(f"{c.dropped} rows with NaN or Inf were left out.")
     return found

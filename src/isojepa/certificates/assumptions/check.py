@@ -1,6 +1,7 @@
 """Check what the theorems assume of a world: every line at once."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -39,16 +40,19 @@ def check_assumptions(
     A rotation of Gaussian latents with one rate has all of these properties too, so the embeddings of a
     recovered world pass. To pass is no proof of it: embeddings can be made Gaussian and independent by force.
 
-    The samples are taken as independent of each other. Neighbours on one trajectory are not: take pairs far
-    enough apart.
+    Neighbours on one trajectory depend on each other. How far apart rows must be is measured from the rows
+    in their order, paths one after the other, and rows in between are left out: `effective` of a line is the
+    number that is left. Rows that were shuffled do not show their memory, and count as independent.
 
     Args:
-        z: (n, dim) latents or embeddings of the first view, array or tensor.
+        z: (n, dim) latents or embeddings of the first view, array or tensor, in the order of time where there
+            is one.
         z_next: (n, dim) of the second view; without it, the lines that need pairs are unclear.
         of: "latents" or "embeddings".
         observations: (n, ...) what the latents or embeddings belong to, for the line on missing latents.
         only: names of the lines to measure; by default all.
-        samples: rows for the tests, chosen at random. Rates and covariances use more.
+        samples: rows for the tests, chosen at random of those that are independent. Rates and covariances
+            use more.
         draws: permutations behind each p-value; the smallest is 1 / (draws + 1).
         seed: draws rows, directions and permutations.
         confidence: of the intervals; tests have level 1 - confidence.
@@ -81,7 +85,7 @@ def check_assumptions(
     lines = _lines(sample, names, int(samples), int(draws), confidence)
     if sample.observations is not None:
         lines.append(completeness.check_completeness(sample, sample.observations, int(samples), confidence))
-    return tuple(lines)
+    return tuple(replace(line, effective=sample.effective, memory=sample.memory) for line in lines)
 
 
 def _lines(
@@ -91,6 +95,8 @@ def _lines(
     if reason:
         constant = len(sample) >= LEAST
         advice = "Check the data." if constant else "Take more samples."
+        if not constant and sample.memory > 1:
+            advice = "Take more or longer paths; draws that are independent but were sorted, shuffle."
         return [
             dimension.degenerate(sample)
             if constant and name == "dimension"
@@ -130,6 +136,11 @@ _MEASURES = {
 def _reason(sample: Sample) -> str:
     """Why nothing can be tested, or nothing."""
     if len(sample) < LEAST:
+        if sample.memory > 1:
+            return (
+                f"At least {LEAST} independent samples are needed, got {len(sample)} of {sample.given}: "
+                f"neighbours in the file depend on each other."
+            )
         return f"At least {LEAST} samples are needed, got {len(sample)}."
     if sample.dim == 0:
         return "Every dimension is constant."

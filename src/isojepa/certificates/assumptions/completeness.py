@@ -38,7 +38,7 @@ def check_completeness(sample: Sample, observations: np.ndarray, rows: int, conf
     search, judged = halves(n, rows // 2)
     search = slice(search.start, search.start + rows)
     if judged.stop < _LEAST // 2 or sample.dim == 0:
-        reason = f"{n} samples are too few to see what the observations hold."
+        reason = f"{sample.count(n, 'samples')} are too few to see what the observations hold."
         return unmeasured(name, sample.of, MEASURE, THRESHOLD, reason, "Take more samples.")
     x_fit, x_score = (observations[part].astype(np.float64) for part in (search, judged))
     centre = x_fit.mean(0)

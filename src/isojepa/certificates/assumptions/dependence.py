@@ -198,7 +198,9 @@ def check_independence(sample: Sample, rows: int, draws: int, confidence: float)
     if len(pairs) > _PAIRS:
         search, judge_on = halves(len(x), rows)
         if len(x) < 2 * LEAST:
-            reason = f"{len(x)} samples are too few to search {len(pairs)} pairs of dimensions."
+            reason = (
+                f"{sample.count(len(x), 'samples')} are too few to search {len(pairs)} pairs of dimensions."
+            )
             return unmeasured(name, sample.of, MEASURE, THRESHOLD, reason, "Take more samples.")
         pairs = search_pairs(
             rank_cosines(x[search], sample.stream("ties"), 3), pairs, pair_weights(3), _PAIRS
@@ -221,7 +223,7 @@ def check_independence(sample: Sample, rows: int, draws: int, confidence: float)
         sentence = f"no two dimensions depend on each other more than by chance ({chance(found.p)})"
     advice = "" if verdict == "holds" else _advice(sample.of, bool(linear))
     if found.p > 1 - confidence and verdict == "unclear":
-        sentence += f"; {len(x)} samples show only values above {detectable:.2g}"
+        sentence += f"; {sample.count(len(x), 'samples')} show only values above {detectable:.2g}"
         advice = "Take more samples."
     detail = [(names[k], _root(found.squared[k])) for k in np.argsort(-found.squared)]
     return Assumption(

@@ -108,7 +108,8 @@ def check_dimension(
         )
     search, judged = halves(n, rows // 2)
     if judged.stop < _LEAST // 2:
-        reason = f"{n} samples are too few to see whether a dimension is a function of others; {ranks}."
+        few = f"{sample.count(n, 'samples')} are too few"
+        reason = f"{few} to see whether a dimension is a function of others; {ranks}."
         line = unmeasured("dimension", sample.of, MEASURE, THRESHOLD, reason, "Take more samples.")
         return replace(line, detail=bounded(detail))
     search = slice(search.start, search.start + max(FITTED, _WISHED * sample.dim))

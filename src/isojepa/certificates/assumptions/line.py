@@ -38,6 +38,8 @@ class Assumption:
         sentence: one plain sentence with the number in it.
         advice: what to do about it; empty where it holds.
         detail: named numbers for a plot, at most 64.
+        effective: samples left that are nearly independent; None where that was not looked at.
+        memory: rows of which one was taken, since neighbours depend on each other; 1 where they do not.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Assumption:
     sentence: str
     advice: str
     detail: tuple[tuple[str, float], ...] = ()
+    effective: int | None = None
+    memory: int = 1
 
     def __str__(self) -> str:
         advice = f" {self.advice}" if self.advice else ""

@@ -45,7 +45,9 @@ def check_noise(sample: Sample, rows: int, draws: int, confidence: float) -> Ass
     search = slice(search.start, search.start + max(FITTED, _SHARE * sample.dim))
     z_fit, z_judge = z[search], z[judged]
     if len(z_judge) < _LEAST // 2 or len(z_fit) < 2 * sample.dim:
-        reason = f"{len(z)} pairs are too few to fit the mean step in {sample.dim} dimensions."
+        reason = (
+            f"{sample.count(len(z), 'pairs')} are too few to fit the mean step in {sample.dim} dimensions."
+        )
         return unmeasured(name, sample.of, MEASURE, THRESHOLD, reason, "Take more pairs.")
     outputs = np.sort(torch.randperm(sample.dim, generator=sample.stream("outputs"))[:_OUTPUTS].numpy())
     fit = fit_regression(z_fit, z_next[search][:, outputs], sample.stream("mean step"))

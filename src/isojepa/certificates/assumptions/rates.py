@@ -27,15 +27,14 @@ import scipy
 
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, Assumption, bounded, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample
+from isojepa.certificates.assumptions.slowness import slow_to_fast
 from isojepa.certificates.intervals import Interval, reach_of
 
 MEASURE = "rate of the fastest direction over that of the slowest"
 THRESHOLD = 2.0
 _EQUAL = 1.1  # ratio up to which rates count as equal
 _PAIRED = 0.2  # correlation below which pairs are no pairs
-_SHARE = 4  # samples per direction that is whitened
 _KEPT = 60  # directions measured, half of them slowest and half fastest
-_EMPTY = 1e-10  # variance over the largest below which a direction is rounding
 
 
 @dataclass(frozen=True)
@@ -78,24 +77,6 @@ def measure_rates(sample: Sample, kept: int = _KEPT) -> Rates:
     if count > kept:
         directions = basis[:, np.r_[: kept - kept // 2, count - kept // 2 : count]]
     return Rates(basis, directions, *correlate(z[:half] @ directions, z_next[:half] @ directions), whole)
-
-
-def slow_to_fast(z: np.ndarray, z_next: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Directions (dim, k) of covariance I, from the largest lagged correlation to the smallest.
-
-    Returns:
-        The directions, and whether they are all that vary.
-    """
-    n, dim = z.shape
-    first, second = z - z.mean(0), z_next - z_next.mean(0)
-    covariance = (first.T @ first + second.T @ second) / (2 * n)
-    lagged = first.T @ second / n
-    values, vectors = scipy.linalg.eigh(covariance)
-    usable = int((values > _EMPTY * values[-1]).sum())
-    kept = min(usable, max(1, n // _SHARE))
-    whitening = vectors[:, dim - kept :] / np.sqrt(values[dim - kept :])
-    turned = whitening.T @ (lagged + lagged.T) @ whitening / 2
-    return whitening @ scipy.linalg.eigh(turned)[1][:, ::-1], kept == usable
 
 
 def correlate(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.certificates.assumptions.memory import measure_memory
 from isojepa.names import unknown
 from isojepa.seeds import generator
 
@@ -19,7 +20,7 @@ _LARGEST = 1e100  # beyond, squares overflow
 
 @dataclass(frozen=True)
 class Sample:
-    """Samples in random order, so that any two parts of them are two random samples.
+    """Samples that are nearly independent, in random order: any two parts of them are two random samples.
 
     Columns are centred and scaled by the mean and deviation of both views together, and those that are
     constant in a view are left out.
@@ -34,6 +35,7 @@ class Sample:
         scale: (dim,) their standard deviations.
         observations: (n, ...) flattened to (n, size), or None.
         given: number of samples before thinning.
+        memory: rows of those looked at, of which one was taken; 1 where all are independent.
         seed: of everything drawn.
     """
 
@@ -46,6 +48,7 @@ class Sample:
     scale: np.ndarray
     observations: np.ndarray | None
     given: int
+    memory: int
     seed: int
 
     @property
@@ -63,6 +66,15 @@ class Sample:
             raise ValueError("both views of each pair are needed, got one")
         return self.z, self.z_next
 
+    @property
+    def effective(self) -> int:
+        """Rows that are nearly independent: those that are left."""
+        return len(self.z)
+
+    def count(self, rows: int, noun: str) -> str:
+        """A number of rows in words, which tell where rows were left out since they depend on others."""
+        return f"{rows} {noun}" if self.memory == 1 else f"{rows} independent {noun} of {self.given}"
+
     def label(self, column: int) -> str:
         """A dimension in words, by its place in what was given."""
         return f"dimension {int(self.columns[column])}"
@@ -73,7 +85,9 @@ class Sample:
 
 
 def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> Sample:
-    """Verify arrays and take rows of them at random.
+    """Verify arrays and take rows of them that are nearly independent, in random order.
+
+    Rows come in their own order, paths one after the other: how far apart they must be is measured from it.
 
     Raises:
         ValueError: the arrays do not match, are not matrices of finite real numbers, or are empty.
@@ -94,8 +108,14 @@ def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> S
             raise ValueError(f"{of} and observations must have equal lengths, got {n} and {len(seen)}")
     for name, array in arrays.items():
         _check_values(name, array)
-    order = torch.randperm(n, generator=generator(seed, "assumptions", "rows"))
-    rows = order[: max(_ROWS, min(_NUMBERS // dim, n))].numpy()
+    most = max(_ROWS, min(_NUMBERS // dim, n))
+    rows = np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+    views = [array[rows].astype(np.float64) for array in list(arrays.values())[: 1 + paired]]
+    views, *_ = _standardize(views)
+    stream = generator(seed, "assumptions", "memory")
+    memory = measure_memory(views[0], views[1] if paired else None, stream) if views[0].shape[1] else 1
+    rows = rows[::memory]
+    rows = rows[torch.randperm(len(rows), generator=generator(seed, "assumptions", "rows")).numpy()]
     views = [array[rows].astype(np.float64, copy=False) for array in list(arrays.values())[: 1 + paired]]
     views, varies, moved, scale = _standardize(views)
     return Sample(
@@ -108,6 +128,7 @@ def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> S
         scale=scale,
         observations=arrays["observations"][rows] if observations is not None else None,
         given=n,
+        memory=memory,
         seed=seed,
     )
 

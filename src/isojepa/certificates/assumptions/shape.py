@@ -96,7 +96,9 @@ def check_gaussianity(sample: Sample, directions: Directions, rows: int, confide
     sentence = f"The least Gaussian direction, {where}, bends {bends} ({chance(p)})"
     advice = "" if verdict == "holds" else _ADVICE[sample.of]
     if p > 1 - confidence and verdict == "unclear":
-        sentence += f"; {len(coordinates)} samples show only bends above {100 * detectable:.2g} %"
+        sentence += (
+            f"; {sample.count(len(coordinates), 'samples')} show only bends above {100 * detectable:.2g} %"
+        )
         advice = "Take more samples."
     order = np.argsort(ps[: sample.dim])
     detail = [(f"p of searched direction {k}", value) for k, value in enumerate(ps[sample.dim :])]

@@ -56,12 +56,12 @@ def check_stationarity(sample: Sample, rows: int, draws: int, confidence: float)
     verdict = judge(p, 1 - confidence, value, THRESHOLD, detectable)
     sentence = f"The views differ as by a shift of {value:.3g} standard deviations ({chance(p)})"
     if verdict == "holds" and p > 1 - confidence:
-        sentence = f"Both views have one law, as far as {n} pairs show: {_lower(sentence)}"
+        sentence = f"Both views have one law, as far as {sample.count(n, 'pairs')} show: {_lower(sentence)}"
     elif verdict == "holds":
         sentence += ": beyond chance, but too little to matter"
     advice = "" if verdict == "holds" else _ADVICE
     if p > 1 - confidence and verdict == "unclear":
-        sentence += f"; {n} pairs show only shifts above {detectable:.2g}"
+        sentence += f"; {sample.count(n, 'pairs')} show only shifts above {detectable:.2g}"
         advice = "Take more pairs."
     return Assumption(
         "stationarity",
