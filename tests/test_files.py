@@ -177,7 +177,7 @@ def test_nothing_is_written_through_a_link_and_the_link_stays(tmp_path, precious
 
 
 def test_a_refusal_is_both_an_error_of_the_system_and_of_a_value():
-    """Who keeps its numbers when a file cannot be written, and who tells bad input in one line, both catch it."""
+    """Who keeps the numbers when a file cannot be written, and who tells of bad input, both catch it."""
     assert issubclass(NotPlain, OSError)
     assert issubclass(NotPlain, ValueError)
 
@@ -190,9 +190,8 @@ def test_temporary_names_cannot_be_foreseen_and_are_known_for_ours(tmp_path):
     assert len(set(names)) == 20
     assert {half_written(name) for name in names} == {"a.json"}
     assert {size for _, size in seen} == {0}  # it is there, and ours, before anything is written
-    assert [half_written(name) for name in (".draft.tmp", "a.json", ".a.json.tmp", ".a.xyz.tmp")] == [
-        None
-    ] * 4
+    for name in (".draft.tmp", "a.json", ".a.json.tmp", ".a.xyz.tmp"):
+        assert half_written(name) is None
 
 
 def test_a_temporary_name_that_is_taken_is_not_written_to(tmp_path, precious, monkeypatch):
@@ -201,6 +200,7 @@ def test_a_temporary_name_that_is_taken_is_not_written_to(tmp_path, precious, mo
     with pytest.raises(OSError, match=r"cannot write .*a.json"):
         write_text(tmp_path / "a.json", "new")
     assert precious.read_text() == "years of work"
+    assert len(list(tmp_path.glob(".*.tmp"))) == 1  # it is not ours to remove
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
