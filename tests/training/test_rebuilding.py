@@ -80,6 +80,7 @@ def test_a_run_of_a_config_loads(tmp_path):
     ids=["mlp", "defaults", "coupling", "free coupling", "one's own", "torch's"],
 )
 def test_a_run_of_an_importable_class_loads(spiral, tmp_path, make):
+    torch.manual_seed(0)  # of modules that draw their weights from there
     model = make()
     trained(spiral, tmp_path / "run", model)
     state = torch.get_rng_state()
