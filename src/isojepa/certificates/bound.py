@@ -31,6 +31,7 @@ from typing import Literal
 
 import numpy as np
 
+from isojepa.arguments import checked
 from isojepa.certificates.embeddings import Embeddings, check_rho
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import Views, read_views
@@ -78,6 +79,7 @@ class Bound:
     refuted: bool
 
 
+@checked
 def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: float = 0.95) -> Bound:
     """Measure Theorem 3's bound on the recovery error.
 

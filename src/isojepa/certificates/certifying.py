@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.certificate import Certificate
@@ -48,6 +49,7 @@ class _Case:
     world: Source | None = None
 
 
+@checked
 def certify(
     source: nn.Module | Callable[[Tensor], Tensor] | Tensor | np.ndarray,
     world: Source | None = None,

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
+
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
 _LARGEST = 1e50  # fourth powers of larger numbers leave float64
@@ -58,6 +60,7 @@ class Embeddings:
         ValueError: the arrays have other shapes, too few rows, or no real numbers.
     """
 
+    @checked
     def __init__(
         self, h: Any, h_next: Any = None, z: Any = None, z_next: Any = None, drop: bool = False
     ) -> None:
@@ -187,8 +190,7 @@ def take_rows(value: Any, index: np.ndarray) -> Any:
 def _check_shape(name: str, value: Any) -> Any:
     """The array as it is, if it has rows of real numbers."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided or value.is_meta or value.is_quantized:
-            raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
+        _check_dense(name, value)
         value = value.detach().to("cpu")
         if value.dtype.is_floating_point:
             kind = "f"
@@ -204,6 +206,11 @@ def _check_shape(name: str, value: Any) -> Any:
     if len(value) < 2 or value.shape[1] < 1:
         raise ValueError(f"{name} must have at least 2 samples and 1 dimension, got {tuple(value.shape)}")
     return value
+
+
+def _check_dense(name: str, value: torch.Tensor) -> None:
+    if value.layout is not torch.strided or value.is_meta or value.is_quantized:
+        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
 
 
 def _kind_of(value: torch.Tensor) -> str:
@@ -232,6 +239,7 @@ def real_array(name: str, value: Any, axes: str) -> np.ndarray:
         ValueError: another number of axes, no entries, or values that are no real numbers.
     """
     if isinstance(value, torch.Tensor):
+        _check_dense(name, value)
         value = value.detach().to("cpu", torch.float64)
     elif np.asarray(value).dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got {np.asarray(value).dtype}")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced, Statistic
@@ -150,6 +151,7 @@ class Examination:
 
 
 @ranks.alone()  # these are all the embeddings, also in a distributed job
+@checked
 def examine(
     h: Any,
     *,

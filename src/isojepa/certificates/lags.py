@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_checks import (
     Marginals,
@@ -121,6 +122,7 @@ class LagSpectrum:
         return text + "."
 
 
+@checked
 def measure_lags(
     h: Any,
     *,

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from isojepa.arguments import checked
 from isojepa.certificates.archives import read_hdf5, read_npz
 from isojepa.certificates.text import read_csv
 from isojepa.names import unknown
@@ -48,6 +49,7 @@ def split_name(path: str | Path) -> tuple[Path, str | None]:
     return (Path(file), name) if colons else (Path(path), None)
 
 
+@checked
 def read_array(path: str | Path) -> Any:
     """Read one array: FILE::NAME, or a file that holds exactly one.
 
@@ -65,6 +67,7 @@ def read_array(path: str | Path) -> Any:
     return next(iter(arrays.values()))
 
 
+@checked
 def read_named(path: str | Path) -> dict[str, Any]:
     """Read the arrays of a file under the names h, h_next, z, x and x_next; of FILE::NAME one, under h.
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
 from isojepa.certificates.embeddings import Chunk, Embeddings
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import block_edges
@@ -39,6 +40,7 @@ class Recovery:
     procrustes_error: Interval | None
 
 
+@checked
 def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> Recovery:
     """Measure how well h recovers z.
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import Stream
@@ -33,6 +34,7 @@ _TOGETHER = 1 << 23  # similarities of all slices that are held at once
 _DEPTH = 60.0  # below the largest similarity, e^-60 is nothing even in float64
 
 
+@checked
 def matched_sigma(rho: float) -> float:
     """Kernel width that fits a pair of unit variance and correlation rho: sqrt((1 - rho^2) / rho)."""
     if not 0 < rho < 1:
@@ -54,6 +56,7 @@ class InfoNCE(nn.Module):
         ['alignment', 'regularizer', 'sigma']
     """
 
+    @checked
     def __init__(self, sigma: float = 1.0, learned: bool = False, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -87,6 +90,7 @@ class AnInfoNCE(nn.Module):
         weight: lambda, in [0, 1].
     """
 
+    @checked
     def __init__(self, dim: int, sigma: float = 1.0, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -124,6 +128,7 @@ class SlicedInfoNCE(nn.Module):
         seed: draws the subspaces when a call brings no generator.
     """
 
+    @checked
     def __init__(
         self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5, seed: int = 0
     ) -> None:

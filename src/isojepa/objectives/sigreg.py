@@ -8,6 +8,7 @@ Epps-Pulley test unless another is asked for.
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.names import build, unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Statistic
@@ -49,6 +50,7 @@ class SIGReg(nn.Module):
         torch.Size([])
     """
 
+    @checked
     def __init__(
         self,
         slices: int | None = None,

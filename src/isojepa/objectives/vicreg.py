@@ -15,6 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.objectives.alignment import pairwise
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.objectives.whitening import covariance_and_mean
@@ -34,6 +35,7 @@ class VICReg(nn.Module):
         ['alignment', 'covariance', 'regularizer', 'variance']
     """
 
+    @checked
     def __init__(self, weight: float = 0.5, covariance_weight: float = 2 / 25, eps: float = 1e-4) -> None:
         super().__init__()
         self.weight = check_weight(weight)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.objectives.loss import at_least_float32, check_samples
 
 
@@ -23,6 +24,7 @@ class Whitening(nn.Module):
         True
     """
 
+    @checked
     def __init__(self, pooled: bool = False) -> None:
         super().__init__()
         self.pooled = pooled

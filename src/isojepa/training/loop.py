@@ -19,6 +19,7 @@ from typing import Any, Unpack, cast
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.encoders.modes import evaluating
 from isojepa.encoders.norms import synchronised
 from isojepa.evaluations import Evaluation, default_evaluations
@@ -45,6 +46,7 @@ from isojepa.worlds.source import Source, check_source
 __all__ = ["Run", "RunWarning", "fit"]
 
 
+@checked
 def fit(
     model: nn.Module | Mapping[str, nn.Module],
     source: Source,

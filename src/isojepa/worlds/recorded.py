@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Facts, Source
@@ -76,6 +77,7 @@ class Recorded:
         torch.Size([16, 2])
     """
 
+    @checked
     def __init__(
         self,
         states: Arrays,
@@ -300,6 +302,7 @@ class RecordedWorld:
         ((2,), (2,))
     """
 
+    @checked
     def __init__(self, recorded: Recorded) -> None:
         if recorded.observations is None:
             raise ValueError("recorded must carry observations, got states only: use World with a mixing")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from isojepa.arguments import checked
 from isojepa.certificates.assumptions import (
     completeness,
     dependence,
@@ -21,6 +22,7 @@ _TWO_VIEWS = "It needs both views of each pair, got one."
 _GIVE_BOTH = "Give z_next as well."
 
 
+@checked
 def check_assumptions(
     z: Any,
     z_next: Any = None,

@@ -7,6 +7,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.names import unknown
 from isojepa.objectives.gaussianity.fused import epps_pulley
 from isojepa.objectives.gaussianity.null import Limit, Null
@@ -36,6 +37,7 @@ class EppsPulley(Statistic):
     least = 2
     limit_from = 512
 
+    @checked
     def __init__(
         self,
         knots: int = 17,
@@ -88,6 +90,7 @@ class EppsPulleyExact(Statistic):
     least = 2
     gathers = True
 
+    @checked
     def __init__(self, sigma: float = 1.0, unbiased: bool = False) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:

@@ -18,6 +18,7 @@ import math
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.objectives.directions import normal_points
 from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.statistic import Multivariate
@@ -31,6 +32,7 @@ class BHEP(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, beta: float = 1.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 0)
@@ -59,6 +61,7 @@ class HenzeZirkler(BHEP):
         standardize: test for any normal law, as in their paper.
     """
 
+    @checked
     def __init__(self, standardize: bool = False) -> None:
         super().__init__(1.0, standardize)
 
@@ -78,6 +81,7 @@ class MomentGenerating(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, beta: float = 2.5, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 1)
@@ -106,6 +110,7 @@ class CFMGF(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, gamma: float = 5.0, points: int | None = None, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
@@ -162,6 +167,7 @@ class SimplifiedCFMGF(Multivariate):
 
     two_sided = True
 
+    @checked
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
@@ -182,6 +188,7 @@ class HenzeVisagie(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
@@ -207,6 +214,7 @@ class MardiaSkewness(Multivariate):
 
     limit_from = 1 << 14
 
+    @checked
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 
@@ -233,6 +241,7 @@ class MardiaKurtosis(Multivariate):
 
     limit_from = 1 << 14
 
+    @checked
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 

@@ -18,6 +18,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.names import choose
 from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.statistic import Statistic, check_varies
@@ -97,6 +98,7 @@ class ShapiroWilk(_Ordered):
 
     least = 3
 
+    @checked
     def __init__(self, weights: str = "shapiro-francia") -> None:
         super().__init__()
         choose("weights", weights, _WEIGHTS)
@@ -127,6 +129,7 @@ class Entropy(_Ordered):
 
     least = 3
 
+    @checked
     def __init__(self, window: int | None = None) -> None:
         super().__init__()
         if window is not None and (int(window) != window or window < 1):

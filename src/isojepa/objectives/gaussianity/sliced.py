@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.names import unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley
@@ -42,6 +43,7 @@ class Sliced(Statistic):
 
     per_slice = False
 
+    @checked
     def __init__(
         self,
         test: Statistic | None = None,

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.objectives.gaussianity.null import Limit, Null
-from isojepa.objectives.loss import at_least_float32
+from isojepa.objectives.loss import at_least_float32, check_floats
 
 
 class AxisWarning(UserWarning):
@@ -125,6 +126,7 @@ class Multivariate(Statistic):
     gathers = True
     per_slice = False
 
+    @checked
     def __init__(self, standardize: bool = False) -> None:
         super().__init__()
         self.standardize = standardize
@@ -165,9 +167,7 @@ def whitened(x: Tensor) -> Tensor:
 
 def check_shape(x: Tensor) -> Tensor:
     """Return samples (..., n, k) of a floating type, or say what is wrong."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"x must be a tensor of floating point numbers, got {kind}")
+    check_floats("x", x)
     if x.ndim < 2 or x.shape[-1] < 1 or 0 in x.shape[:-2]:
         raise ValueError(f"x must be (..., samples, dim) or (..., samples, slices), got {tuple(x.shape)}")
     return x
