@@ -78,7 +78,11 @@ def check_type(name: str, value: Any, kind: Any) -> Any:
     if not any(_fits(value, option) for option in options):
         told = [_words(option) for option in options]
         raise ValueError(f"{name} must be {' or '.join(dict.fromkeys(told))}, got {shown(value)}")
-    if int not in options or float in options or isinstance(value, bool) or not _is_whole(value):
+    if int not in options or float in options or isinstance(value, bool | None):
+        return value
+    if not _is_whole(value):
+        if name.endswith("seed"):
+            raise ValueError(f"{name} must be an integer, got {shown(value)}")
         return value
     if abs(value) > MOST and not name.endswith("seed"):  # a seed may be any integer
         raise ValueError(f"{name} must be at most {MOST}, got {shown(value)}")
@@ -108,7 +112,7 @@ def check_number(
     Args:
         name: what the message calls it.
         value: what was given.
-        words: what it must be, e.g. "positive and finite".
+        words: what it must, e.g. "be positive and finite".
         fits: whether a finite number is so.
 
     Raises:
@@ -116,7 +120,7 @@ def check_number(
     """
     number = as_float(value)
     if number is None or not math.isfinite(number) or not fits(number):
-        raise ValueError(f"{name} must be {words}, got {shown(value)}")
+        raise ValueError(f"{name} must {words}, got {shown(value)}")
     return number
 
 

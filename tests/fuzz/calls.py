@@ -90,7 +90,14 @@ def world() -> Any:
 
 def _fitted(**arguments: Any) -> Any:
     model = arguments.pop("model", None) or ij.encoders.MLP(2, 2, width=4, layers=2)
-    options = {"steps": 1, "batch": 8, "batch_start": None, "eval_samples": 16, "progress": False, **arguments}
+    options = {
+        "steps": 1,
+        "batch": 8,
+        "batch_start": None,
+        "eval_samples": 16,
+        "progress": False,
+        **arguments,
+    }
     source = options.pop("source", world())
     return ij.fit(model, source, options.pop("objective", ij.objectives.LeJEPA()), **options)
 
@@ -129,15 +136,25 @@ OBJECTIVES: dict[str, Target] = {
     ),
     "LeJEPA()(views)": Target(lambda views: ij.objectives.LeJEPA()(views).total, {"views": tensor(2, 12, 3)}),
     "VICReg": Target(
-        ij.objectives.VICReg, {}, {"weight": SHARE, "covariance_weight": POSITIVE, "eps": POSITIVE}, _views
+        ij.objectives.VICReg,
+        {},
+        {"weight": SHARE, "covariance_weight": number(0.0, 0.5, bad=(-1,)), "eps": POSITIVE},
+        _views,
     ),
     "VICReg()(views)": Target(lambda views: ij.objectives.VICReg()(views).total, {"views": tensor(2, 12, 3)}),
-    "InfoNCE": Target(ij.objectives.InfoNCE, {}, {"sigma": POSITIVE, "learned": flag(), "weight": SHARE}, _views),
+    "InfoNCE": Target(
+        ij.objectives.InfoNCE, {}, {"sigma": POSITIVE, "learned": flag(), "weight": SHARE}, _views
+    ),
     "AnInfoNCE": Target(
-        ij.objectives.AnInfoNCE, {"dim": Domain(pick(3), DIM.bad)}, {"sigma": POSITIVE, "weight": SHARE}, _views
+        ij.objectives.AnInfoNCE,
+        {"dim": Domain(pick(3), DIM.bad)},
+        {"sigma": POSITIVE, "weight": SHARE},
+        _views,
     ),
     "SlicedInfoNCE": Target(
-        ij.objectives.SlicedInfoNCE, {}, {"k": count(1, 3), "slices": count(), "sigma": POSITIVE, "weight": SHARE}
+        ij.objectives.SlicedInfoNCE,
+        {},
+        {"k": count(1, 3), "slices": count(), "sigma": POSITIVE, "weight": SHARE},
     ),
     "Whitening": Target(ij.objectives.Whitening, {}, {"pooled": flag()}, _apply(12, 3)),
     "draw_directions": Target(
@@ -198,26 +215,45 @@ WORLDS: dict[str, Target] = {
             "span": POSITIVE,
         },
     ),
-    "Arrays": Target(ij.worlds.Arrays, {"views": Domain(pick([np.ones((9, 2))]), pick(3, "x", None, [], object()))}),
+    "Arrays": Target(
+        ij.worlds.Arrays, {"views": Domain(pick([np.ones((9, 2))]), pick(3, "x", None, [], object()))}
+    ),
     "Recorded": Target(
         ij.worlds.Recorded,
-        {"z": Domain(lambda rng: np.random.default_rng(0).normal(size=(40, 3, 2)), pick("x", None, 3, [], {}, np.ones(3)))},
+        {
+            "states": Domain(
+                lambda rng: np.random.default_rng(0).normal(size=(40, 3, 2)),
+                pick("x", None, 3, [], {}, np.ones(3)),
+            )
+        },
         {"stride": count(1, 3)},
     ),
 }
 LAWS: dict[str, Target] = {
-    "GeneralizedNormal": Target(ij.laws.GeneralizedNormal, {}, {"alpha": number(1.0, 2.0, bad=(0, -1, 0.01))}),
+    "GeneralizedNormal": Target(
+        ij.laws.GeneralizedNormal, {}, {"alpha": number(1.0, 2.0, bad=(0, -1, 0.01))}
+    ),
     "StudentT": Target(ij.laws.StudentT, {}, {"df": number(3.0, 9.0, bad=(2, 1, 0, -3))}),
     "bimodal": Target(ij.laws.bimodal, {}, {"separation": number(2.0, 4.0, bad=(-1.0,))}),
     "Mixture": Target(
         ij.laws.Mixture,
         {
-            "weights": Domain(pick((0.5, 0.5)), pick("x", None, 3, [], (1.0, "a"), (0.5, -0.5), (0.5, float("nan")))),
+            "weights": Domain(
+                pick((0.5, 0.5)), pick("x", None, 3, [], (1.0, "a"), (0.5, -0.5), (0.5, float("nan")))
+            ),
             "means": Domain(pick((-1.0, 1.0)), pick("x", None, 3, (1.0, "a"), (1.0,), (float("inf"), 0.0))),
             "deviations": Domain(pick((1.0, 1.0)), pick("x", None, 3, (1.0, "a"), (1.0,), (0.0, 1.0))),
         },
     ),
-    "Empirical": Target(ij.laws.Empirical, {"values": Domain(lambda rng: np.random.default_rng(0).normal(size=200), pick("x", None, 3, [], [1.0], ["a"] * 9, np.ones((3, 3)), np.full(50, np.nan), np.ones(50)))}),
+    "Empirical": Target(
+        ij.laws.Empirical,
+        {
+            "values": Domain(
+                lambda rng: np.random.default_rng(0).normal(size=200),
+                pick("x", None, 3, [], [1.0], ["a"] * 9, np.ones((3, 3)), np.full(50, np.nan), np.ones(50)),
+            )
+        },
+    ),
 }
 ENCODERS: dict[str, Target] = {
     "MLP": Target(
@@ -230,7 +266,10 @@ ENCODERS: dict[str, Target] = {
     "FreeCoupling": Target(ij.encoders.FreeCoupling, {"dim": EVEN}, {"layers": count(1, 3), "seed": seed()}),
     "Headed": Target(
         ij.encoders.Headed,
-        {"backbone": wrong_kind(torch.nn.Identity(), also=[None]), "head": wrong_kind(torch.nn.Identity(), also=[None])},
+        {
+            "backbone": wrong_kind(torch.nn.Identity(), also=[None]),
+            "head": wrong_kind(torch.nn.Identity(), also=[None]),
+        },
         {},
         _apply(5, 2),
     ),
@@ -255,10 +294,12 @@ CERTIFICATES: dict[str, Target] = {
         {"confidence": CONFIDENCE, "rho": number(0.5, 0.9, bad=(0, 1, -0.5), none=True), "seed": seed()},
     ),
     "certify in a world": Target(
-        lambda **options: ij.certify(ij.worlds.Spiral().inverse, **{"world": world(), "checks": False, "samples": 60, **options}),
+        lambda **options: ij.certify(
+            ij.worlds.Spiral().inverse, **{"world": world(), "checks": False, "samples": 60, **options}
+        ),
         {},
         {
-            "samples": count(50, 60),
+            "samples": Domain(pick(60), count(none=True).bad),
             "seed": seed(),
             "world": wrong_kind(world(), also=[]),
             "checks": Domain(pick(False), pick("no", 2, None)),
@@ -275,25 +316,53 @@ CERTIFICATES: dict[str, Target] = {
     ),
     "measure_lags": Target(
         lambda h, **options: measure_lags(h, **{"draws": 20, **options}),
-        {"h": Domain(lambda rng: np.random.default_rng(0).normal(size=(30, 20, 2)), pick("x", None, 3, [], np.ones(3), np.full((30, 20, 2), np.nan)))},
-        {"rate": number(0.1, 1.0, bad=(0, -1), none=True), "degree": count(2, 6), "seed": seed(), "confidence": CONFIDENCE},
+        {
+            "h": Domain(
+                lambda rng: np.random.default_rng(0).normal(size=(30, 20, 2)),
+                pick("x", None, 3, [], np.ones(3), np.full((30, 20, 2), np.nan)),
+            )
+        },
+        {
+            "rate": number(0.1, 1.0, bad=(0, -1), none=True),
+            "degree": count(1, 6),
+            "seed": seed(),
+            "confidence": CONFIDENCE,
+        },
     ),
     "examine": Target(
         lambda h, **options: examine(h, **{"samples": 40, "draws": 9, "slices": 4, **options}),
         {"h": rows(n=60)},
-        {"samples": count(30, 40), "slices": count(2, 4), "draws": count(5, 9), "sampler": choice("orthogonal"), "standardize": flag(), "seed": seed(), "worst": count(1, 2)},
+        {
+            "samples": count(30, 40),
+            "slices": count(2, 4),
+            "draws": count(5, 9),
+            "sampler": choice("orthogonal"),
+            "standardize": flag(),
+            "seed": seed(),
+            "worst": count(1, 2),
+        },
     ),
     "check_assumptions": Target(
         lambda z, **options: check_assumptions(z, **{"draws": 19, "samples": 60, **options}),
         {"z": rows(n=80)},
-        {"of": choice("latents", "embeddings"), "samples": count(50, 60), "draws": count(19, 20), "seed": seed(), "confidence": number(0.9, 0.95, bad=(0, 1, -1))},
+        {
+            "of": choice("latents", "embeddings"),
+            "samples": count(50, 60),
+            "draws": count(19, 20),
+            "seed": seed(),
+            "confidence": number(0.9, 0.95, bad=(0, 1, -1)),
+        },
     ),
     "predict_r2": Target(predict_r2, {"law": wrong_kind(ij.laws.Normal(), ij.laws.Uniform(), also=[None])}),
     "predict_embedding": Target(
         predict_embedding,
         {
-            "laws": Domain(pick((ij.laws.Normal(), ij.laws.Uniform())), pick(3, "x", None, (), [3], (ij.laws.Normal(),))),
-            "rates": Domain(pick((1.0, 2.0)), pick(3, "x", None, (1.0,), (1.0, -1.0), (1.0, "a"), (1.0, float("nan")))),
+            "laws": Domain(
+                pick((ij.laws.Normal(), ij.laws.Uniform())), pick(3, "x", None, (), [3], (ij.laws.Normal(),))
+            ),
+            "rates": Domain(
+                pick((1.0, 2.0)), pick(3, "x", None, (1.0,), (1.0, -1.0), (1.0, "a"), (1.0, float("nan")))
+            ),
         },
         {"dim": count(1, 2, none=True)},
     ),
@@ -336,7 +405,9 @@ TRAINING: dict[str, Target] = {
         {"config": Domain(lambda rng: tiny(), pick(3, "x", None, {}, [], object()))},
         {"folder": Domain(lambda rng: tempfile.mkdtemp(), pick(3, None, [], 0.5))},
     ),
-    "load": Target(ij.load, {"record": Domain(pick("no/such/record"), pick(3, None, [], "", "a\0b", 0.5))}, {}),
+    "load": Target(
+        ij.load, {"record": Domain(pick("no/such/record"), pick(3, None, [], "", "a\0b", 0.5))}, {}
+    ),
     "Config": Target(
         lambda **parts: ij.Config(**parts).to_dict(),
         {},
@@ -351,11 +422,19 @@ TRAINING: dict[str, Target] = {
     "Recipe": Target(
         lambda **settings: ij.Recipe(**settings).checked(),
         {},
-        {"steps": count(), "batch": count(2), "learning_rate": POSITIVE, "schedule": choice("constant"), "devices": count()},
+        {
+            "steps": count(),
+            "batch": count(2),
+            "learning_rate": POSITIVE,
+            "schedule": choice("constant"),
+            "devices": count(),
+        },
     ),
     "generator": Target(ij.generator, {"seed": seed()}),
     "registry.make": Target(
-        lambda kind, name, **values: registry.make(kind, name, **values).build(registry.Context(2, ((2,),), 0.9, 2)),
+        lambda kind, name, **values: registry.make(kind, name, **values).build(
+            registry.Context(2, ((2,),), 0.9, 2)
+        ),
         {"kind": choice("objective"), "name": choice("lejepa", "vicreg", "whitening")},
         {"weight": SHARE},
     ),
@@ -372,7 +451,12 @@ def tiny() -> Any:
 
 def _tests() -> Iterator[tuple[str, Target]]:
     options: dict[str, dict[str, Domain]] = {
-        "EppsPulley": {"knots": count(2, 9), "t_max": POSITIVE, "unbiased": flag(), "quadrature": choice("trapezoid", "gauss-hermite")},
+        "EppsPulley": {
+            "knots": count(2, 9),
+            "t_max": POSITIVE,
+            "unbiased": flag(),
+            "quadrature": choice("trapezoid", "gauss-hermite"),
+        },
         "EppsPulleyExact": {"sigma": POSITIVE, "unbiased": flag()},
         "Moments": {"order": count(1, 6)},
         "Entropy": {"window": count(1, 4, none=True)},
@@ -380,7 +464,11 @@ def _tests() -> Iterator[tuple[str, Target]]:
         "BHEP": {"beta": POSITIVE, "standardize": flag()},
         "HenzeZirkler": {"standardize": flag()},
         "MomentGenerating": {"beta": number(2.5, 3.0, bad=(0, -1, 1)), "standardize": flag()},
-        "CFMGF": {"gamma": number(5.0, 6.0, bad=(0, -1)), "points": count(2, 9, none=True), "standardize": flag()},
+        "CFMGF": {
+            "gamma": number(5.0, 6.0, bad=(0, -1)),
+            "points": count(2, 9, none=True),
+            "standardize": flag(),
+        },
         "SimplifiedCFMGF": {"gamma": number(5.0, 6.0, bad=(0, -1)), "standardize": flag()},
         "HenzeVisagie": {"gamma": number(5.0, 6.0, bad=(0, -1)), "standardize": flag()},
         "MardiaSkewness": {"standardize": flag()},
@@ -393,13 +481,25 @@ def _tests() -> Iterator[tuple[str, Target]]:
         nan, inf = torch.ones(12, 3), torch.randn(12, 3, generator=torch.Generator().manual_seed(2))
         nan[2, 1], inf[0, 0] = float("nan"), float("inf")
         some = [nan, inf, torch.ones(0, 3), torch.ones(0), torch.tensor(1.0), nan[:, 1]]
-        bad = Domain(x.good, lambda rng, some=some: rng.choice([*NOT_NUMBERS[:14], *some, nan.int(), nan > 0, nan.to("meta")]))
+        bad = Domain(
+            x.good,
+            lambda rng, some=some: rng.choice([*NOT_NUMBERS[:14], *some, nan.int(), nan > 0, nan.to("meta")]),
+        )
         yield f"{name}(x)", Target(_called(test), {"x": bad})
-    yield "Sliced", Target(
-        lambda **options: gaussianity.Sliced(gaussianity.EppsPulley(), **options),
-        {},
-        {"slices": count(), "sampler": choice("gaussian", "orthogonal"), "seed": seed(), "reduce": choice("mean", "max"), "standardize": flag()},
-        _apply(12, 3),
+    yield (
+        "Sliced",
+        Target(
+            lambda **options: gaussianity.Sliced(gaussianity.EppsPulley(), **options),
+            {},
+            {
+                "slices": count(),
+                "sampler": choice("gaussian", "orthogonal"),
+                "seed": seed(),
+                "reduce": choice("mean", "max"),
+                "standardize": flag(),
+            },
+            _apply(12, 3),
+        ),
     )
 
 

@@ -1,13 +1,13 @@
 """What became of an input: refused in our words, taken, or something that must not happen.
 
-    refused    a ValueError, an OSError, or a TypeError of a call that Python itself could not make; in words of ours
-    accepted   it was taken, and what came of it are numbers
-    traceback  a command let an error pass that it has no line for
-    unclear    another exception, or the words of Python, NumPy or torch
-    silent     it was taken although it must be refused, or NaN came of it as if it were a number
-    memory     more than 2 GB
-    slow       more than its time
-    raw        a character that a terminal obeys reached the screen, or more than a page of text
+refused    a ValueError, an OSError, or a TypeError of a call that Python itself could not make; in words of ours
+accepted   it was taken, and what came of it are numbers
+traceback  a command let an error pass that it has no line for
+unclear    another exception, or the words of Python, NumPy or torch
+silent     it was taken although it must be refused, or NaN came of it as if it were a number
+memory     more than 2 GB
+slow       more than its time
+raw        a character that a terminal obeys reached the screen, or more than a page of text
 """
 
 import contextlib
@@ -34,7 +34,6 @@ from tests.fuzz.values import Case
 
 KINDS = ("refused", "accepted", "traceback", "unclear", "silent", "memory", "slow", "raw")
 GOOD = ("refused", "accepted")
-SECONDS = 20.0  # of one input at most, on a machine that does something else besides
 MEGABYTES = 2000
 _PACKAGE = str(Path(isojepa.__file__).parent)
 _FOREIGN = re.compile(
@@ -45,7 +44,9 @@ _FOREIGN = re.compile(
     r"division by zero|codec can|inhomogeneous|ufunc|expected np.ndarray|truth value|Exceeds the limit|"
     r"only (integer|length-1|0-dim)|__\w+__|mat1 and mat2|dtype\('|Overflow|not enough values|unpack|embedded null"
 )
-_CALL = re.compile(r"missing \d+ required|unexpected keyword|takes .* positional|multiple values for|takes no arg")
+_CALL = re.compile(
+    r"missing \d+ required|unexpected keyword|takes .* positional|multiple values for|takes no arg"
+)
 
 
 class Slow(BaseException):
@@ -66,7 +67,7 @@ def judge(case: Case) -> Verdict:
     out, err = io.StringIO(), io.StringIO()
     warnings.simplefilter("ignore")
     try:
-        with limited(SECONDS), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with limited(case.seconds), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             verdict = _command(case, err) if case.command else _call(case)
     except Slow:
         return Verdict("slow")
@@ -79,7 +80,9 @@ def judge(case: Case) -> Verdict:
         if len(shown) > 200_000:
             return Verdict("raw", f"{len(shown)} characters")
         if verdict.kind == "accepted" and case.numeric and '"nan"' in out.getvalue():
-            return Verdict("silent", f"NaN in {[line for line in out.getvalue().splitlines() if 'nan' in line][:5]}")
+            return Verdict(
+                "silent", f"NaN in {[line for line in out.getvalue().splitlines() if 'nan' in line][:5]}"
+            )
     return verdict
 
 

@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,43 @@ import torch
 
 Rng = random.Random
 HUGE = 10**400  # no float holds it
-ESCAPES = ("\x1b[31mred\x1b[0m", "[/bold]", "[red]", "a\x1b]0;title\x07", "\x9b31m", "\u202eabc", "\x00", "\udce9")
-WORDS = ("", " ", "nope", "None", "nan", "1e400", "-1", "0x10", "../..", "~", "*", "{}", "%s", "😀", "a" * 5000)
+ESCAPES = (
+    "\x1b[31mred\x1b[0m",
+    "[/bold]",
+    "[red]",
+    "a\x1b]0;title\x07",
+    "\x9b31m",
+    "\u202eabc",
+    "\x00",
+    "\udce9",
+)
+WORDS = (
+    "",
+    " ",
+    "nope",
+    "None",
+    "nan",
+    "1e400",
+    "-1",
+    "0x10",
+    "../..",
+    "~",
+    "*",
+    "{}",
+    "%s",
+    "😀",
+    "a" * 5000,
+)
 NOT_NUMBERS: tuple[Any, ...] = (
     *("x", "", b"1", None, [], {}, (), [1.0, "a"], 1j, object(), set(), Ellipsis, len, type),
-    *(np.array([1.0, 2.0]), np.array("a"), torch.tensor([1.0, 2.0]), torch.tensor(1j), float, np.datetime64(1, "s")),
+    *(
+        np.array([1.0, 2.0]),
+        np.array("a"),
+        torch.tensor([1.0, 2.0]),
+        torch.tensor(1j),
+        float,
+        np.datetime64(1, "s"),
+    ),
 )
 NOT_FINITE = (math.nan, math.inf, -math.inf, np.float32("nan"), torch.tensor(math.nan))
 NOT_WHOLE = (0.5, 1.5, -0.1, 1e-300, *NOT_FINITE)
@@ -83,7 +115,16 @@ def rows(dim: int = 2, n: int = 60, *, none: bool = False, least: int = 2) -> Do
     nan[3, 0], inf[-1, -1] = math.nan, math.inf
     bad = [
         *(nan, inf, torch.tensor(nan), h[:0], h[:, :0], h[0], h[0, 0], normal(2, 3, 4, 5), np.float64(3)),
-        *(h.astype(complex), h > 0, h.astype(str), h.astype(object), torch.tensor(h).to_sparse(), 3, "x", b"x"),
+        *(
+            h.astype(complex),
+            h > 0,
+            h.astype(str),
+            h.astype(object),
+            torch.tensor(h).to_sparse(),
+            3,
+            "x",
+            b"x",
+        ),
         *([[1, 2], [3]], [["a", "b"]] * 9, {}, set(), {"h": h}, object(), [], [[]], [None] * 5, 1e60 * h),
         *(np.full((n, dim), math.inf), torch.empty(n, dim, device="meta"), iter([1, 2]), np.array(None)),
         *(np.zeros((n, dim), "datetime64[s]"), np.zeros(n, [("a", "f8")]), h[:1]),
@@ -94,7 +135,16 @@ def rows(dim: int = 2, n: int = 60, *, none: bool = False, least: int = 2) -> Do
 def tensor(*shape: int) -> Domain:
     """A tensor of floating point numbers of a shape."""
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    bad = [*NOT_NUMBERS, x.int(), x > 0, x.numpy(), x.tolist(), x.to(torch.complex64), x.to("meta"), x.flatten()[0]]
+    bad = [
+        *NOT_NUMBERS,
+        x.int(),
+        x > 0,
+        x.numpy(),
+        x.tolist(),
+        x.to(torch.complex64),
+        x.to("meta"),
+        x.flatten()[0],
+    ]
     return Domain(pick(x, x.double(), x.half(), x.bfloat16(), x.clone().requires_grad_()), pick(*bad))
 
 
@@ -120,6 +170,7 @@ class Case:
         refuse: whether it must be refused.
         numeric: whether what it returns must hold no NaN.
         command: whether it is a command line, whose `run` returns an exit code.
+        seconds: that it may take, on a machine that does something else besides.
     """
 
     surface: str
@@ -128,4 +179,4 @@ class Case:
     refuse: bool = False
     numeric: bool = False
     command: bool = False
-    notes: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 20.0

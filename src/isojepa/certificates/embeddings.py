@@ -190,14 +190,14 @@ def take_rows(value: Any, index: np.ndarray) -> Any:
 def _check_shape(name: str, value: Any) -> Any:
     """The array as it is, if it has rows of real numbers."""
     if isinstance(value, torch.Tensor):
-        _check_dense(name, value)
+        check_dense(name, value)
         value = value.detach().to("cpu")
         if value.dtype.is_floating_point:
             kind = "f"
         else:
             kind = "c" if value.dtype.is_complex else "b" if value.dtype == torch.bool else "i"
     else:
-        value = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
+        value = value if hasattr(value, "dtype") and hasattr(value, "shape") else to_array(name, value)
         kind = value.dtype.kind
     if kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got {value.dtype}")
@@ -208,7 +208,24 @@ def _check_shape(name: str, value: Any) -> Any:
     return value
 
 
-def _check_dense(name: str, value: torch.Tensor) -> None:
+def to_array(name: str, value: Any) -> np.ndarray:
+    """An array of something that may be one.
+
+    Raises:
+        ValueError: its rows have different lengths.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one array, got rows of different lengths") from error
+
+
+def check_dense(name: str, value: torch.Tensor) -> None:
+    """Say that a tensor has no plain numbers in memory.
+
+    Raises:
+        ValueError: it is sparse, quantised, or without data.
+    """
     if value.layout is not torch.strided or value.is_meta or value.is_quantized:
         raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
 
@@ -239,9 +256,9 @@ def real_array(name: str, value: Any, axes: str) -> np.ndarray:
         ValueError: another number of axes, no entries, or values that are no real numbers.
     """
     if isinstance(value, torch.Tensor):
-        _check_dense(name, value)
+        check_dense(name, value)
         value = value.detach().to("cpu", torch.float64)
-    elif np.asarray(value).dtype.kind not in "fiu":
+    elif to_array(name, value).dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got {np.asarray(value).dtype}")
     array = to_float64(value)
     if array.ndim != axes.count(",") + 1 or 0 in array.shape:

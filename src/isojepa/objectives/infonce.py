@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from isojepa import ranks
-from isojepa.arguments import checked
+from isojepa.arguments import check_count, checked
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import Stream
@@ -133,8 +133,7 @@ class SlicedInfoNCE(nn.Module):
         self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5, seed: int = 0
     ) -> None:
         super().__init__()
-        if k < 1 or slices < 1:
-            raise ValueError(f"k and slices must be positive, got k = {k} and slices = {slices}")
+        k, slices = check_count("k", k), check_count("slices", slices)
         if not 0 < sigma < math.inf:
             raise ValueError(f"sigma must be positive and finite, got {sigma}")
         self.k, self.slices, self.sigma = k, slices, sigma

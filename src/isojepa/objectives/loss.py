@@ -38,7 +38,7 @@ def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tenso
 
 def check_weight(weight: float) -> float:
     """Return the weight, or say that it must lie in [0, 1]."""
-    return check_number("weight", weight, "a number in [0, 1]", lambda value: 0 <= value <= 1)
+    return check_number("weight", weight, "lie in [0, 1]", lambda value: 0 <= value <= 1)
 
 
 def check_views(views: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ def check_count(n: int) -> int:
 
 def check_lag(lag: float) -> float:
     """A time between two views: positive and finite."""
-    arguments.check_number("lag", lag, "positive and finite", lambda value: value > 0)
+    arguments.check_number("lag", lag, "be positive and finite", lambda value: value > 0)
     return lag
 
 

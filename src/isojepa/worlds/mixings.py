@@ -52,7 +52,7 @@ class Spiral:
     rate: float = math.pi
 
     def __post_init__(self) -> None:
-        check_number("rate", self.rate, "a finite number")
+        check_number("rate", self.rate, "be a finite number")
 
     def __call__(self, z: Tensor) -> Tensor:
         return _turn(_planar(z, "Spiral"), self.rate)
@@ -69,7 +69,7 @@ class Sinusoid:
     frequency: float = 1.5
 
     def __post_init__(self) -> None:
-        check_number("frequency", self.frequency, "a finite number")
+        check_number("frequency", self.frequency, "be a finite number")
 
     def __call__(self, z: Tensor) -> Tensor:
         z1, z2 = _planar(z, "Sinusoid").unbind(-1)

@@ -77,7 +77,6 @@ class Recorded:
         torch.Size([16, 2])
     """
 
-    @checked
     def __init__(
         self,
         states: Arrays,

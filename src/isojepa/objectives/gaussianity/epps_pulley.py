@@ -49,6 +49,8 @@ class EppsPulley(Statistic):
         super().__init__()
         if quadrature not in QUADRATURES:
             raise ValueError(unknown("quadrature", quadrature, QUADRATURES))
+        if not 0 < t_max < math.inf:
+            raise ValueError(f"t_max must be positive and finite, got {t_max}")
         self.knots, self.t_max, self.sigma = knots, t_max, sigma
         self.quadrature, self.unbiased = quadrature, unbiased
         if quadrature == "trapezoid":
