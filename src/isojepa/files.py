@@ -1,17 +1,40 @@
-"""Files that are either whole or not there: atomic writes, and JSON.
+"""Files that are either whole or not there: atomic writes, plain files of one's own, and JSON.
 
 Everything is written under a temporary name in the same folder and then renamed, so a reader never sees
-half a file and a full disk or a killed process leaves the old one untouched.
+half a file and a full disk or a killed process leaves the old one untouched. Nothing is written through a
+link: a folder that came from somebody else may hold links to files of one's own. What is only read may be a
+link, but not to a pipe or a device, which may never end.
 """
 
 import contextlib
+import errno
 import json
 import os
+import re
+import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from isojepa.opening import parse_json, read_bytes
+from isojepa import opening
+
+_POSIX = os.name == "posix"
+_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if _POSIX else 0  # a pipe must not be waited for
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+# what `write_whole` calls a file that is not whole yet; older versions had the process's number there
+_TEMPORARY = re.compile(r"\.(.+)\.(?:[0-9a-f]{16}|[0-9]{1,7})\.tmp")
+
+
+class NotPlain(OSError, ValueError):
+    """What should be a plain file or folder of one's own is something else, such as a link."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -19,20 +42,23 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
     Args:
         path: the file to create or replace; its folder is made.
-        write: writes the content to the temporary path it is given.
+        write: writes the content to the temporary path it is given, where an empty file is.
 
     Raises:
+        NotPlain: there is a link, a folder or a device of that name.
         OSError: the content could not be written, e.g. the disk is full; the old file is unchanged.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise OSError(None, f"cannot write {path}: it is not a plain file")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        check_file(path)
+    except NotPlain as error:
+        raise NotPlain(f"cannot write {path}: {error}") from error
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFELY, 0o666))
         write(temporary)
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # some writers make files that only their owner may read
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -60,11 +86,152 @@ def read_json(path: Path) -> Any:
     Raises:
         ValueError: the file is missing, no plain file, too large, or not JSON.
     """
-    content = read_bytes(path)
+    content = opening.read_bytes(path)
     try:
-        return parse_json(content)
+        return opening.parse_json(content)
     except ValueError as error:
         raise ValueError(f"{path} is not a whole JSON file: {error}") from error
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """All of a file, or of the file that a link names.
+
+    Args:
+        path: the file.
+        most: bytes that it may have; None for any number.
+
+    Raises:
+        NotPlain: it is a pipe, a device or a folder.
+        ValueError: it has more bytes.
+        OSError: it cannot be read.
+    """
+    _expect(os.stat(path), stat.S_IFREG, path)  # some devices act when they are opened
+    descriptor = os.open(path, os.O_RDONLY | (_SAFELY & ~os.O_NOFOLLOW if _POSIX else 0))
+    with open(descriptor, "rb") as file:
+        _expect(os.fstat(descriptor), stat.S_IFREG, path)
+        content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise ValueError(f"{path} must have at most {opening.size_of(most)}, got more")
+    return content
+
+
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of a plain file whose content is to be changed in place.
+
+    Args:
+        path: the file; no link, nothing that has another name elsewhere, and a file of this user or of the
+            folder's owner.
+        flags: of `os.open`.
+
+    Raises:
+        NotPlain: it is something else.
+        OSError: it cannot be opened.
+    """
+    descriptor = open_unfollowed(path, flags)
+    try:
+        found, folder = os.fstat(descriptor), os.stat(path.parent)
+        if found.st_nlink > 1:
+            raise NotPlain(
+                f"{path} must have one name, got a file with {found.st_nlink} (hard links), which a change "
+                "would reach under each of them: put a copy of it in its place"
+            )
+        if _POSIX and found.st_uid not in (os.geteuid(), folder.st_uid):
+            raise NotPlain(
+                f"{path} must belong to you or to the owner of its folder, got user {found.st_uid}: put a "
+                "copy of it in its place"
+            )
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_unfollowed(path: Path, flags: int) -> int:
+    """A descriptor of a plain file that is no link, made if `flags` say so.
+
+    Raises:
+        NotPlain: it is a link, a pipe, a device or a folder.
+        OSError: it cannot be opened.
+    """
+    check_file(path)
+    try:
+        descriptor = os.open(path, flags | _SAFELY, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # it became something else just now
+            check_file(path)
+        raise
+    try:
+        _expect(os.fstat(descriptor), stat.S_IFREG, path)
+    except NotPlain:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_new(path: Path) -> int:
+    """A descriptor of a new, empty file to write; one that was there, or a link, is removed first.
+
+    Raises:
+        OSError: a folder is there, or it cannot be made.
+    """
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFELY, 0o666)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> Path:
+    """Make a folder and those above it if there are none.
+
+    Raises:
+        NotPlain: there is a link or a file of that name.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode, parents=True)
+    check_folder(path)
+    return path
+
+
+def make_private(path: Path) -> Path:
+    """Make a folder that nobody else may look into, and those above it if there are none.
+
+    Raises:
+        NotPlain: it is a link or a file, belongs to somebody else, or others may write to it.
+    """
+    make_folder(path, 0o700)
+    if not _POSIX:
+        return path
+    found = os.lstat(path)
+    if found.st_uid != os.geteuid():
+        raise NotPlain(f"{path} must belong to you, got a folder of user {found.st_uid}: delete or rename it")
+    if found.st_mode & 0o022:
+        raise NotPlain(f"{path} must be writable by you alone, got mode {found.st_mode & 0o777:o}: delete it")
+    os.chmod(path, 0o700)
+    return path
+
+
+def check_file(path: Path) -> None:
+    """See that there is a plain file of that name, or nothing.
+
+    Raises:
+        NotPlain: it is a link, a pipe, a device or a folder.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        _expect(_looked(path), stat.S_IFREG, path)
+
+
+def check_folder(path: Path) -> None:
+    """See that there is a folder of that name which is no link, or nothing.
+
+    Raises:
+        NotPlain: it is something else.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        _expect(_looked(path), stat.S_IFDIR, path)
+
+
+def half_written(name: str) -> str | None:
+    """Of which file a name is that of a write which was not finished; None if it is no such name."""
+    found = _TEMPORARY.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def plain(value: Any) -> Any:
@@ -80,10 +247,23 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
+def _looked(path: Path) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # told by whoever makes it
+            raise FileNotFoundError(error.errno, error.strerror) from error
+        raise
+
+
+def _expect(found: os.stat_result, kind: int, path: Path) -> None:
+    """Raises NotPlain unless what was found is of a kind."""
+    if stat.S_IFMT(found.st_mode) == kind:
+        return
+    wanted = "a plain file" if kind == stat.S_IFREG else "a folder"
+    got = _KINDS.get(stat.S_IFMT(found.st_mode), "a file")
+    hint = ", which is not followed: put what it names in its place" if stat.S_ISLNK(found.st_mode) else ""
+    raise NotPlain(f"{path} must be {wanted}, got {got}{hint}")
 
 
 def _keep(_: int) -> None:

@@ -11,10 +11,12 @@ from isojepa.arguments import checked
 from isojepa.config import Config, config_from
 from isojepa.names import unknown
 from isojepa.registry import Context
+from isojepa.training.finding import find_record
+from isojepa.training.identity import record_id
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
 from isojepa.training.rebuilding import rebuild
-from isojepa.training.records import Record, find_record, record_id
+from isojepa.training.records import Record
 from isojepa.training.run import Run
 from isojepa.worlds import Source
 

@@ -13,7 +13,8 @@ import torch
 import yaml
 
 from isojepa.cli.main import main
-from isojepa.training.records import Record, load_tensors
+from isojepa.training.records import Record
+from isojepa.training.tensors import load_tensors
 
 SETTINGS = {
     "world": {"mixing": "parabola"},

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from isojepa.registry import make
 from isojepa.runs import record_path
 from isojepa.sweep.environment import environment
 from isojepa.sweep.estimate import estimate
-from isojepa.sweep.local import Local, cores
+from isojepa.sweep.local import Local, Worker, cores
 from isojepa.sweep.record_state import pace, state_of
 from isojepa.sweep.screen import Lines
 from isojepa.sweep.sweep import prepare_folder, run_sweep
@@ -103,6 +104,42 @@ def test_a_worker_makes_the_runs_and_a_failed_one_does_not_stop_the_others(tmp_p
     assert (again.before, again.done, screen.order) == (2, 2, [])
 
 
+def test_a_worker_leaves_no_file_behind_however_it_and_its_parent_end(tmp_path):
+    """What it says beside its runs goes to a file without a name."""
+    worker = Worker(tmp_path)
+    assert list(tmp_path.rglob("*")) == []
+    worker.process.kill()
+    assert "was killed by SIGKILL" in worker.bury(30.0)
+    crashed = Worker(tmp_path)
+    crashed.send({"run": None})
+    while crashed.hear()[1]:
+        time.sleep(0.05)
+    assert crashed.bury(30.0).startswith("ended with exit code 1: ")  # and the last line of its traceback
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_what_killed_sweeps_left_in_the_notes_is_removed_and_nothing_else(tmp_path):
+    notes = tmp_path / NOTES
+    notes.mkdir()
+    old = time.time() - 7200
+    for name in (".a.json.0123456789abcdef.tmp", ".b.failed.4711.tmp", ".c.tmp", "d.log"):
+        (notes / name).write_text("x")
+        os.utime(notes / name, (old, old))
+    (notes / ".e.json.0123456789abcdef.tmp").write_text("being written now")
+    prepare_folder(tmp_path)
+    left = sorted(path.name for path in notes.iterdir())
+    assert left == [".c.tmp", ".e.json.0123456789abcdef.tmp", "d.log"]
+
+
+def test_notes_that_are_a_link_are_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / NOTES).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"\.sweep must be a folder, got a symbolic link"):
+        prepare_folder(tmp_path / "records")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_cores_are_those_this_process_may_use():
     assert cores() == len(os.sched_getaffinity(0))
 
@@ -181,9 +218,11 @@ def test_no_worker_outlives_a_killed_parent(tmp_path, whole):
     process.kill()
     process.wait()
     wait_until(lambda: all(gone(pid) for pid in workers), 30)
+    assert [path.name for path in (records / NOTES).iterdir() if path.suffix != ".json"] == []
     code, out = finish(start_sweep(study, records, "--workers", "2"))
     assert code == 0, out
     assert all(same_results(whole, records, config) for config in LONG.values())
+    assert not list(records.glob("*/checkpoint"))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from isojepa.runs import record_path
 from isojepa.sweep import slurm
 from isojepa.sweep.job import Chunk
 from isojepa.sweep.record_state import pace, state_of
-from isojepa.sweep.slurm import Slurm, queued, split
+from isojepa.sweep.slurm import Slurm, jobs_folder, queued, split
 from isojepa.sweep.work import NOTES, notes_path
 from isojepa.training.records import Record
 from tests.sweep.cells import finish, same_results, start_sweep, tasks_in, tiny, wait_until, write_study
@@ -52,12 +52,29 @@ def cluster(monkeypatch):
 
 
 @pytest.fixture
+def unlaunchable(monkeypatch):
+    """A Slurm that can launch nothing while the file that is given exists."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    folder = Path(f"/tmp/isojepa-slurm-held-{number}")
+    folder.mkdir(exist_ok=True)
+    broken, prolog = folder / "broken", folder / "prolog"
+    prolog.write_text(f"#!/bin/sh\n[ ! -e {broken} ]\n")
+    prolog.chmod(0o755)
+    options = {"SLURM_TEST_PORT": str(46867 + 2 * number), "SLURM_TEST_CONF": f"Prolog={prolog}"}
+    subprocess.run([TOOLS / "start", folder], check=True, env=os.environ | options)
+    monkeypatch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+    yield broken
+    subprocess.run([TOOLS / "stop", folder, "--remove"], check=True)
+
+
+@pytest.fixture
 def fake(monkeypatch, tmp_path):
     """Slurm without Slurm: submissions are written down, and the queue holds what the test says."""
 
     class Fake:
         def __init__(self):
             self.queue, self.submitted, self.number, self.refusal = {}, [], 0, None
+            self.commands, self.obeys = [], True
 
         def submit_array(self, chunks):
             if self.refusal is not None:
@@ -71,12 +88,20 @@ def fake(monkeypatch, tmp_path):
         def update_parameters(self, **parameters):
             self.parameters = parameters
 
+        def command(self, *words):
+            self.commands.append(words)
+            if words[0] == "scancel":
+                self.queue.pop(words[1])
+            return self.obeys
+
     import submitit
 
     stub = Fake()
     monkeypatch.setattr(submitit, "SlurmExecutor", lambda *_, **__: stub)
     monkeypatch.setattr(slurm, "queued", lambda: None if stub.queue is None else dict(stub.queue))
+    monkeypatch.setattr(slurm, "_command", stub.command)
     monkeypatch.setattr(slurm, "_LOOK", 0.0)
+    monkeypatch.setattr(slurm, "_CALM", 0.0)
     return stub
 
 
@@ -145,6 +170,62 @@ def test_states_of_jobs_are_read_with_their_reasons(monkeypatch):
     assert queued() == {"7_0": "RUNNING", "7_1": "PENDING: JobArrayTaskLimit", "8": "PENDING"}
 
 
+HELD = "PENDING: launch failed requeued held"
+
+
+def test_a_job_that_slurm_could_not_launch_is_released(tmp_path, fake):
+    _, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1)}, runs_per_job=1)
+    fake.queue = {"1_0": HELD.replace(" held", "_held"), "1_1": "PENDING: JobHeldUser"}  # that one by hand
+    runs.poll(0.0)
+    assert fake.commands == [("scontrol", "release", "1_0")]
+    assert runs.remark == "2 Slurm jobs wait: JobHeldUser, launch failed requeued held"
+    fake.queue = {"1_0": "RUNNING", "1_1": "PENDING: JobHeldUser"}
+    runs.poll(0.0)
+    assert len(fake.commands) == len(fake.submitted) == 1
+
+
+@pytest.mark.parametrize("obeys", [True, False], ids=["held again and again", "not to be released"])
+def test_a_job_that_stays_held_is_cancelled_and_submitted_again(tmp_path, fake, obeys):
+    fake.obeys = obeys
+    _, runs = made(tmp_path, {"0": tiny(0)})
+    ended = []
+    for _ in range(40):
+        fake.queue = dict.fromkeys(fake.queue, HELD)
+        ended += runs.poll(0.0)
+    releases = 3 if obeys else 1
+    assert fake.commands[: releases + 1] == [("scontrol", "release", "1_0")] * releases + [("scancel", "1_0")]
+    assert fake.submitted == [[[0]]] * 4
+    assert [ending.error.partition(" 4 times")[0] for _, ending in ended] == ["its Slurm job was lost"]
+
+
+def test_a_job_that_was_released_is_left_alone_for_a_while(tmp_path, fake, monkeypatch):
+    monkeypatch.setattr(slurm, "_CALM", 1e9)
+    _, runs = made(tmp_path, {"0": tiny(0)})
+    for _ in range(10):
+        fake.queue = {"1_0": HELD}
+        runs.poll(0.0)
+    assert fake.commands == [("scontrol", "release", "1_0")]
+
+
+def test_pickles_lie_where_nobody_else_may_look_or_write(tmp_path, fake):
+    made(tmp_path / "a", {"0": tiny(0)})
+    folder = jobs_folder(tmp_path / "a")
+    assert folder.parent == tmp_path / "a" / NOTES
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    made(tmp_path / "a", {"0": tiny(0)})
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o770)  # somebody may have put a pickle there, which a job would execute
+    with pytest.raises(ValueError, match=r"slurm-\d+ must be writable by you alone, got mode 770"):
+        made(tmp_path / "a", {"0": tiny(0)})
+    made(tmp_path / "b", {"0": tiny(0)})
+    other = jobs_folder(tmp_path / "b")
+    shutil.rmtree(other)
+    other.symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="must be a folder, got a symbolic link"):
+        made(tmp_path / "b", {"0": tiny(0)})
+
+
 def test_records_and_failure_notes_end_runs(tmp_path, fake):
     tasks, runs = made(tmp_path, {"0": tiny(0), "1": tiny(1), "2": tiny(2)}, runs_per_job=3)
     mark_done(tasks[1])
@@ -193,8 +274,7 @@ def test_a_run_that_two_jobs_have_is_neither_doubled_nor_lost(tmp_path, fake):
     tasks = tasks_in(tmp_path, {"0": tiny(0)})
     for number in (7, 8):
         fake.queue[f"{number}_0"] = "RUNNING"
-        note = tmp_path / NOTES / "slurm" / f"jobs-{number}.json"
-        note.parent.mkdir(parents=True, exist_ok=True)
+        note = jobs_folder(tmp_path) / f"jobs-{number}.json"
         note.write_text(json.dumps({f"{number}_0": [tasks[0].name]}))
     _, runs = made(tmp_path, {"0": tiny(0)})
     fake.queue.pop("7_0")
@@ -211,8 +291,7 @@ def test_a_run_that_two_jobs_have_is_neither_doubled_nor_lost(tmp_path, fake):
 
 def test_a_fresh_note_of_another_sweep_is_kept(tmp_path, fake):
     """Its jobs may have come after our look at the queue."""
-    folder = tmp_path / NOTES / "slurm"
-    folder.mkdir(parents=True)
+    folder = jobs_folder(tmp_path)
     for name, age in (("jobs-5.json", 0), ("jobs-6.json", 3600)):
         (folder / name).write_text("{}")
         os.utime(folder / name, (time.time() - age,) * 2)
@@ -306,7 +385,7 @@ def step_pid(job):
 def job_of(records, config):
     """The queued job that has a run."""
     name = record_path(config).name
-    for note in sorted((records / NOTES / "slurm").glob("jobs-*.json")):
+    for note in sorted(jobs_folder(records).glob("jobs-*.json")):
         for job, names in json.loads(note.read_text()).items():
             if name in names and job in (queued() or {}):
                 return job
@@ -350,7 +429,7 @@ def test_signalled_cancelled_and_killed_jobs_end_with_the_bits_of_a_local_sweep(
         process.kill()
     assert code == 0, out
     assert "4 runs done, 0 done before" in out
-    logs = there / NOTES / "slurm"
+    logs = jobs_folder(there)
     notes = [json.loads(note.read_text()) for note in logs.glob("jobs-*.json")]
     for how, key in runs.items():
         submitted = sum(record_path(RUNS[key]).name in names for jobs in notes for names in jobs.values())
@@ -363,6 +442,35 @@ def test_signalled_cancelled_and_killed_jobs_end_with_the_bits_of_a_local_sweep(
     code, out = finish(start_sweep(study, here))
     assert code == 0, out
     assert all(same_results(here, there, config) for config in RUNS.values())
+
+
+@needs_slurm
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_jobs_that_slurm_could_not_launch_and_holds_are_released_and_end_well(
+    tmp_path, monkeypatch, unlaunchable
+):
+    """A prolog that fails holds the jobs and drains the node; an administrator mends the node alone."""
+    study = write_study(tmp_path / "study.py", {str(seed): tiny(seed) for seed in range(2)})
+    unlaunchable.write_text("")
+    flags = ("--executor", "slurm", "--runs-per-job", "1", "--memory", "0.5")
+    process = start_sweep(study, tmp_path / "records", *flags)
+    try:
+        released = "Nodes required for job are DOWN, DRAINED"  # and no longer held
+        wait_until(lambda: sum(released in state for state in (queued() or {}).values()) == 2)
+        unlaunchable.unlink()
+        node = ["scontrol", "update", f"nodename={os.uname().nodename.partition('.')[0]}", "state=resume"]
+        subprocess.run(node, check=True)
+        code, out = finish(process)
+    finally:
+        process.kill()
+    assert code == 0, out
+    assert "2 runs done, 0 done before" in out
+    private = jobs_folder(tmp_path / "records")
+    assert private.stat().st_mode & 0o777 == 0o700
+    pickles = [path for path in (tmp_path / "records").rglob("*.pkl") if path.parent != private]
+    assert pickles == []
+    assert list(private.glob("*.pkl"))
 
 
 @needs_slurm

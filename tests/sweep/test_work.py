@@ -1,6 +1,7 @@
 """One run: trained and scored once, mended when torn, left alone when held."""
 
 import fcntl
+import os
 import shutil
 import threading
 import time
@@ -16,8 +17,9 @@ from isojepa.registry import Context
 from isojepa.runs import record_path, train
 from isojepa.studies.scores import score
 from isojepa.sweep import work as work_module
-from isojepa.sweep.record_state import Pace, is_held, pace, state_of
+from isojepa.sweep.record_state import Pace, is_held, pace, state_of, tidy
 from isojepa.sweep.work import attempt, notes_path, work
+from isojepa.sweep.worker import _logged
 from isojepa.training import loop
 from isojepa.training.records import Record, RecordHeld
 from tests.sweep.cells import RESULTS, tiny
@@ -160,6 +162,37 @@ def test_a_torn_checkpoint_starts_the_run_again(tmp_path, whole, cheap_scores, d
         assert (path / name).read_bytes() == (source / name).read_bytes()
 
 
+def test_a_checkpoint_that_a_kill_left_beside_a_result_is_removed(whole, tmp_path, cheap_scores):
+    path = record_path(tiny(), tmp_path)
+    shutil.copytree(record_path(tiny(), whole), path)
+    (path / "scores.json").unlink()
+    for begun in (lambda: work(tiny(), tmp_path), lambda: tidy([path])):
+        (path / "checkpoint").mkdir()
+        (path / "checkpoint/state.safetensors").write_bytes(b"stale")
+        begun()
+        assert not (path / "checkpoint").exists()
+    (path / "checkpoint").mkdir()
+    (path / "checkpoint/thesis.pt").write_bytes(b"mine")
+    tidy([path])
+    assert (path / "checkpoint/thesis.pt").exists()
+
+
+def test_a_log_that_is_a_link_is_replaced_and_not_written_through(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "run.log").symlink_to(tmp_path / "mine")
+    with _logged(tmp_path / "run.log"):
+        os.write(1, b"said\n")
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert (tmp_path / "run.log").read_text() == "said\n"
+    assert not (tmp_path / "run.log").is_symlink()
+
+
+def test_an_interrupted_run_leaves_no_empty_log(tmp_path):
+    with pytest.raises(KeyboardInterrupt), _logged(tmp_path / "run.log"):
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_scores_without_their_result_are_made_again(whole, tmp_path):
     """As when a person deletes result.json, which an error message advises."""
     source, path = record_path(tiny(), whole), record_path(tiny(), tmp_path)
@@ -182,7 +215,7 @@ def test_a_folder_in_the_place_of_a_file_is_told_when_its_run_is_tried(tmp_path)
     path = record_path(tiny(), tmp_path)
     (path / "config.json").mkdir(parents=True)
     assert state_of(path) == "started"
-    assert "Is a directory" in attempt(tiny(), tmp_path).error
+    assert "config.json must be a plain file, got a folder" in attempt(tiny(), tmp_path).error
 
 
 def test_a_torn_config_is_a_failure_that_says_what_to_do(tmp_path):

@@ -6,7 +6,7 @@ from torch import nn
 
 from isojepa.training import Run
 from isojepa.training.loop import fit
-from isojepa.training.records import load_tensors
+from isojepa.training.tensors import load_tensors
 
 
 def crash_at(module, call):

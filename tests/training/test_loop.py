@@ -13,7 +13,7 @@ import torch
 import isojepa as ij
 from isojepa.training import Recipe, RunWarning
 from isojepa.training.loop import fit
-from isojepa.training.records import load_tensors
+from isojepa.training.tensors import load_tensors
 
 SHORT = {
     "steps": 60,

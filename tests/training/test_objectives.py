@@ -20,7 +20,7 @@ from isojepa.seeds import borrowed
 from isojepa.training import RunWarning
 from isojepa.training.averages import follow
 from isojepa.training.loop import fit
-from isojepa.training.records import load_tensors
+from isojepa.training.tensors import load_tensors
 from tests.training.crash import assert_same_bits, weights, whole_and_resumed
 
 PLACES, WIDTH = 6, 8

@@ -15,7 +15,7 @@ from isojepa.objectives import Loss, Objective
 from isojepa.training import Recipe
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Settings
-from isojepa.training.records import load_tensors
+from isojepa.training.tensors import load_tensors
 from tests.training.crash import assert_same_bits, crash_at, weights, whole_and_resumed
 
 SHORT = {

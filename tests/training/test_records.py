@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import isojepa as ij
+from isojepa.training.identity import record_id
 from isojepa.training.loop import fit
-from isojepa.training.records import FORMAT, Record, load_tensors, record_id, save_tensors
+from isojepa.training.records import FORMAT, Record
+from isojepa.training.tensors import load_tensors, save_tensors
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "checkpoint_seconds": 0.0}
 
@@ -126,7 +128,8 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_whole(tmp_path):
     try:
         for _ in range(2000):
             tensors, notes = load_tensors(path)
-            assert tensors["w"].eq(len(tensors["w"])).all() and len(notes["step"]) == len(tensors["w"])
+            assert tensors["w"].eq(len(tensors["w"])).all()
+            assert len(notes["step"]) == len(tensors["w"])
     finally:
         stop.set()
         writer.join()
@@ -144,7 +147,7 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import torch
-from isojepa.training.records import save_tensors
+from isojepa.training.tensors import save_tensors
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
 save_tensors(path, {"a": torch.ones(10)})

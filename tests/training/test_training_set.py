@@ -15,8 +15,8 @@ import isojepa as ij
 from isojepa.cli import main
 from isojepa.config import Config, config_from
 from isojepa.training import Recipe
+from isojepa.training.identity import record_id
 from isojepa.training.loop import fit
-from isojepa.training.records import record_id
 
 SHORT = {
     "steps": 40,

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,7 +43,7 @@ class Demo:
 
     def run(self) -> int:
         config = Config(seed=self.seed)
-        self._clear()
+        self._clear(config)
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         out.print(f"Training {_summary(config)} ...")
         encoder, *_ = runs.build_all(config)
@@ -54,7 +53,7 @@ class Demo:
         out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
         return code
 
-    def _clear(self) -> None:
+    def _clear(self, config: Config) -> None:
         """Remove an earlier demo, and nothing else."""
         if not self.out.exists() or not any(self.out.iterdir()):
             return
@@ -63,9 +62,8 @@ class Demo:
             raise ValueError(f"{self.out} holds the record of another run: choose another --out")
         if found["seed"] == self.seed and Record(self.out).result is None:
             return  # a demo that was stopped goes on
-        for name in ("config.json", "result.json", "metrics.jsonl", "report.html", "picture.png"):
-            (self.out / name).unlink(missing_ok=True)
-        shutil.rmtree(self.out / "checkpoint", ignore_errors=True)
+        with Record(self.out).locked():
+            Record(self.out).replace(config.to_dict())
 
 
 @dataclass

@@ -74,6 +74,7 @@ class Sweep:
         from isojepa.sweep.estimate import BUDGET, estimate
         from isojepa.sweep.local import Pool, cores
         from isojepa.sweep.plan import find_called, plan_studies, tasks_of
+        from isojepa.sweep.record_state import tidy
         from isojepa.sweep.sweep import prepare_folder
         from isojepa.sweep.tally import Tally
 
@@ -109,6 +110,7 @@ class Sweep:
             self._print_table(prices, plans, at_once)
             if self.estimate:
                 return 0
+            tidy(task.path for task in tasks if prices.states[task.name] == "done")
             todo = prices.longest_first(tasks)
             executor = self._executor(todo, prices, folder, pool, at_once, extra)
             return self._make(todo, executor, Tally(tasks, prices, folder, at_once))

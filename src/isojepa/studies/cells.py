@@ -12,8 +12,9 @@ from typing import Any
 
 from isojepa.config import Config, config_from
 from isojepa.files import plain
+from isojepa.training.finding import find_record
 from isojepa.training.formats import format_of, migrate
-from isojepa.training.records import find_record, record_id
+from isojepa.training.identity import record_id
 
 Label = str | int | float
 RECORDS = Path("runs/studies")

@@ -17,7 +17,8 @@ from isojepa.studies.cells import RECORDS, Row, is_computed
 from isojepa.studies.study import AnyStudy, collect, unique
 from isojepa.terminal import typed
 from isojepa.training.formats import format_of
-from isojepa.training.records import Record, record_id
+from isojepa.training.identity import record_id
+from isojepa.training.records import Record
 
 _DIGITS = 9
 _HEADER = {"study": str, "scale": str, "runs": int, "missing": int, "versions": list, "defaults": dict}

@@ -20,7 +20,8 @@ from isojepa.studies.rows import Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Statement
 from isojepa.studies.story import Story, tell
-from isojepa.training.records import Record, record_id
+from isojepa.training.identity import record_id
+from isojepa.training.records import Record
 
 __all__ = [
     "RECORDS",

@@ -12,6 +12,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from isojepa.sweep.environment import environment
 from isojepa.sweep.plan import Task
 from isojepa.sweep.record_state import is_held, state_of
-from isojepa.sweep.work import NOTES, Ending
+from isojepa.sweep.work import Ending
 
 _TRIES = 2  # of a run whose worker dies
 _GRACE = 60.0  # seconds in which workers must have saved
@@ -39,22 +40,19 @@ class Worker:
 
     Args:
         folder: of the records.
-        index: among the workers, for the name of its log.
     """
 
-    def __init__(self, folder: Path, index: int) -> None:
-        notes = folder / NOTES
-        notes.mkdir(parents=True, exist_ok=True)
-        self.log = notes / f"worker-{os.getpid()}-{index}.log"
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "isojepa.sweep.worker", str(folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=os.environ | environment(),
-                process_group=0,  # the terminal's Ctrl-C is for the parent, who tells the workers
-            )
+    def __init__(self, folder: Path) -> None:
+        # without a name: what is killed leaves none
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "isojepa.sweep.worker", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env=os.environ | environment(),
+            process_group=0,  # the terminal's Ctrl-C is for the parent, who tells the workers
+        )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self._heard = b""
@@ -98,13 +96,20 @@ class Worker:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.dismiss()
-        words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
-        self.log.unlink(missing_ok=True)
+        words = self._last_words()
         if code < 0:
             hint = " (out of memory?)" if -code == signal.SIGKILL else ""
             return f"was killed by {signal.Signals(-code).name}{hint}"
         last = f": {words.splitlines()[-1]}" if words else ""
         return f"ended with exit code {code}{last}"
+
+    def _last_words(self) -> str:
+        """What it wrote to standard error beside the logs of its runs."""
+        if self.log.closed:
+            return ""
+        with self.log:
+            self.log.seek(0)
+            return self.log.read().decode(errors="replace").strip()
 
 
 class Pool:
@@ -119,7 +124,6 @@ class Pool:
         self.folder, self.count = folder, count
         self.busy: dict[Worker, Any] = {}
         self._idle: list[Worker] = []
-        self._made = 0
         self.ready = False
         self._selector = selectors.DefaultSelector()
 
@@ -183,8 +187,7 @@ class Pool:
             self._idle.clear()
 
     def _new(self) -> Worker:
-        worker = Worker(self.folder, self._made)
-        self._made += 1
+        worker = Worker(self.folder)
         self._selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
         return worker
 

@@ -7,14 +7,18 @@ that a full disk or a crash left torn is removed under the record's lock, and wh
 import contextlib
 import json
 import os
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from isojepa.files import open_unfollowed, plain
+from isojepa.training import checkpoints
+from isojepa.training.folders import CHECKPOINT, LOCK
 from isojepa.training.formats import FORMAT
-from isojepa.training.records import Record, load_tensors
+from isojepa.training.records import Record
+from isojepa.training.tensors import load_tensors
 
 T = TypeVar("T")
 STATES = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
@@ -47,13 +51,23 @@ def is_held(path: Path) -> bool:
     except ImportError:  # not a POSIX system
         return False
     try:
-        with open(path / ".lock") as file:
+        with open(open_unfollowed(path / LOCK, os.O_RDONLY)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # no such record, or a file system without locks
         return False
     return False
+
+
+def tidy(paths: Iterable[Path]) -> None:
+    """Remove the checkpoints of finished records, which a process that was killed at their end has left."""
+    for path in paths:
+        if os.path.lexists(path / CHECKPOINT):
+            with contextlib.suppress(ValueError, OSError):  # held by another process, or no plain folder
+                record = Record.open(path)
+                with record.locked():
+                    record.clean()
 
 
 def repair(record: Record) -> list[str]:
@@ -71,26 +85,23 @@ def repair(record: Record) -> list[str]:
     if result is None and not result_error and (path / "scores.json").exists():
         (path / "scores.json").unlink()
         told.append("scores.json was of a result that is gone: the run goes on")
-    weights_error = ""
-    if result is not None:
-        _, weights_error = _read(lambda: load_tensors(path / "encoder.safetensors"))
+    torn_weights = "" if result is None else _torn_weights(record)
     metrics, metrics_error = _read(lambda: record.metrics)
-    if result is not None and not metrics_error and (result.get("metrics") or {}) != (metrics or [{}])[-1]:
-        metrics_error = "rows are missing"
-    if result_error or weights_error or metrics_error:
+    if result is not None and not metrics_error:
+        last = plain((metrics or [{}])[-1])  # in a result NaN has its name
+        metrics_error = "" if (result.get("metrics") or {}) == last else "rows are missing"
+    if result_error or torn_weights or metrics_error:
         for name in ("result.json", "scores.json", "metrics.jsonl"):
             (path / name).unlink(missing_ok=True)
-        shutil.rmtree(path / "checkpoint", ignore_errors=True)
-        bad = "result.json" if result_error else "encoder.safetensors" if weights_error else "metrics.jsonl"
+        record.drop_checkpoint()
+        bad = "result.json" if result_error else torn_weights or "metrics.jsonl"
         return [*told, f"{bad} was torn: the run starts again"]
-    checkpoint = path / "checkpoint" / "state.safetensors"
-    if result is None and checkpoint.exists():
-        state, error = _read(lambda: load_tensors(checkpoint))
-        notes = {} if state is None else state[1]
-        counted = notes.get("metrics_size", "")
-        if error or not counted.isdecimal() or int(counted) > record.metrics_size:
-            shutil.rmtree(path / "checkpoint")
-            told.append("the checkpoint was torn: the run starts again")
+    if result is None and record.checkpoint.exists():
+        steps = float(record.config["training"]["steps"])
+        _, error = _read(lambda: _check_checkpoint(record, steps))
+        if error:
+            record.drop_checkpoint()
+            told.append(f"the checkpoint was torn ({error}): the run starts again")
     return told
 
 
@@ -116,6 +127,19 @@ def pace(path: Path) -> Pace:
         step = int(row["step"])
         r2 = float(row["r2"])  # a row may have none: its step counts all the same
     return Pace(max(step, _noted_step(path / "checkpoint" / "state.safetensors")), r2)
+
+
+def _torn_weights(record: Record) -> str:
+    """The name of a file of weights that is not whole or not there; empty if all are."""
+    kept = {"encoder.safetensors", *(file.name for file in record.path.glob("*.safetensors"))}
+    torn = [name for name in sorted(kept) if _read(partial(load_tensors, record.path / name, record.id))[1]]
+    return torn[0] if torn else ""
+
+
+def _check_checkpoint(record: Record, steps: float) -> None:
+    """See that a run can go on from its checkpoint."""
+    progress = checkpoints.read(record.checkpoint, record.id, steps).progress
+    record.check_rows(progress.metrics_size, progress.metrics_checksum)
 
 
 def _read(read: Callable[[], T]) -> tuple[T | None, str]:

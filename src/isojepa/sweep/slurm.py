@@ -2,8 +2,9 @@
 
 The records are the truth: a run is over when its record is. Slurm is only asked which jobs are still queued,
 by squeue, for sacct answers nothing where no accounting is kept. A job that is gone and left runs unfinished,
-by scancel, a crash or a node's failure, has them submitted again. Which job has which runs is noted beside
-the records, so that a sweep that is started anew finds the jobs of the last one.
+by scancel, a crash or a node's failure, has them submitted again; one that Slurm could not launch and holds
+is released, and if that does not help, cancelled and submitted again. Which job has which runs is noted
+beside the records, so that a sweep that is started anew finds the jobs of the last one.
 """
 
 import collections
@@ -15,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from isojepa.files import read_json, write_json
+from isojepa.files import make_folder, make_private, read_bytes, read_json, write_json
 from isojepa.sweep.environment import environment
 from isojepa.sweep.job import Chunk
 from isojepa.sweep.plan import Task
@@ -28,6 +29,10 @@ _MISSED = 2  # looks in a row that do not find a job before it is lost
 _FILL = 600.0  # seconds of work that make a job worth its start
 _TIMEOUTS = 100  # times that a job may reach its end and go on in a new one
 _ARRAY = 1000  # jobs of an array at most, as Slurm's own default allows
+# why Slurm itself holds a job, as `scontrol release` ends; who held one by hand had a reason
+_HELD = ("launch failed requeued held", "JobHoldMaxRequeue")
+_RELEASES = 3  # of one job
+_CALM = 30.0  # seconds to wait after the first; what made a launch fail may take a while to pass
 _YOUNG = 60.0  # seconds in which a note may be of jobs that the last look at the queue came too early for
 
 
@@ -62,7 +67,7 @@ class Slurm:
         runs_per_job: int | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder, self._jobs_folder = folder, folder / NOTES / "slurm"
+        self.folder, self._jobs_folder = folder, jobs_folder(folder)
         self._seconds, self._runs_per_job = seconds, runs_per_job
         self._options = (partition, minutes, memory, at_once, dict(extra or {}))
         self._open = {task.name: task for task in tasks}
@@ -70,6 +75,8 @@ class Slurm:
         self._states: dict[str, str] = {}
         self._missed: collections.Counter[str] = collections.Counter()
         self._submitted: collections.Counter[str] = collections.Counter()
+        self._released: collections.Counter[str] = collections.Counter()
+        self._patience: dict[str, float] = {}  # until when a job that was released is left alone
         self._looked = 0.0
         self._now: list[Task] = []
         self._lost_runs: list[Task] = []  # to be submitted again
@@ -93,6 +100,7 @@ class Slurm:
         ended = self._ended()  # after the queue: a job that is gone has left its records
         if states is not None:
             self._states = states
+            self._release()
             ended += self._lost()
         self._now = [
             self._open[name]
@@ -118,7 +126,7 @@ class Slurm:
     def remark(self) -> str:
         """Why jobs wait, in Slurm's words: some of its reasons never pass by themselves."""
         states = [self._states.get(job, "") for job, names in self._jobs.items() if names]
-        reasons = [state.partition(": ")[2] for state in states if state.startswith("PENDING: ")]
+        reasons = [reason for reason in map(_reason, states) if reason]
         told = ", ".join(sorted(set(reasons)))
         return f"{len(reasons)} Slurm job{'s wait' if len(reasons) > 1 else ' waits'}: {told}" if told else ""
 
@@ -189,7 +197,7 @@ class Slurm:
             if state_of(task.path) == "done":
                 ended.append((task, Ending("done")))
             elif failed.exists():
-                ended.append((task, Ending("failed", failed.read_text(encoding="utf-8").strip())))
+                ended.append((task, Ending("failed", read_bytes(failed).decode(errors="replace").strip())))
             else:
                 continue
             self._close(name)
@@ -200,6 +208,21 @@ class Slurm:
         del self._open[name]
         self._jobs = {job: [each for each in names if each != name] for job, names in self._jobs.items()}
         self._lost_runs = [task for task in self._lost_runs if task.name != name]
+
+    def _release(self) -> None:
+        """Let jobs go that Slurm holds because it could not launch them; what stays held is given up.
+
+        A job that is given up is gone at the next look, and its runs are submitted again.
+        """
+        for job, names in self._jobs.items():
+            if not names or _reason(self._states.get(job, "")) not in _HELD:
+                continue
+            if time.monotonic() < self._patience.get(job, 0.0):
+                continue
+            self._released[job] += 1
+            self._patience[job] = time.monotonic() + _CALM * self._released[job]
+            if self._released[job] > _RELEASES or not _command("scontrol", "release", job):
+                _command("scancel", job)
 
     def _lost(self) -> list[tuple[Task, Ending]]:
         """Runs whose job is gone are submitted again, a few times."""
@@ -238,6 +261,18 @@ class Slurm:
                 raise
 
 
+def jobs_folder(folder: Path) -> Path:
+    """Where submitit keeps its files, beside the records: a folder of this user alone.
+
+    They are pickles, which execute whatever was put into them when a job reads them.
+
+    Raises:
+        NotPlain: there is something else of that name, or others may write to it.
+    """
+    make_folder(folder / NOTES)
+    return make_private(folder / NOTES / f"slurm-{os.getuid()}")
+
+
 def queued() -> dict[str, str] | None:
     """State of each of the user's jobs that waits or runs, by its id; None if Slurm did not answer.
 
@@ -265,6 +300,20 @@ def split(tasks: Sequence[Task], seconds: Mapping[str, float], runs_per_job: int
         chunks[least].append(task)
         loads[least] += seconds[task.name]
     return chunks
+
+
+def _reason(state: str) -> str:
+    """Why a job waits, in Slurm's words, which some versions join by underscores; empty if it does not."""
+    waits, _, reason = state.partition(": ")
+    return reason.replace("_", " ") if waits == "PENDING" else ""
+
+
+def _command(*words: str) -> bool:
+    """Whether a command of Slurm did what it should."""
+    try:
+        return subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def _last_line(error: Exception) -> str:

@@ -1,16 +1,21 @@
 """A sweep: every run of some studies, trained and scored once, wherever there is room."""
 
+import contextlib
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from isojepa.files import half_written, make_folder, write_text
 from isojepa.sweep.plan import Task
 from isojepa.sweep.screen import Screen
 from isojepa.sweep.tally import Tally
 from isojepa.sweep.work import NOTES, Ending
 
 _PAUSE = 0.5  # seconds between two looks
+_STALE = 3600.0  # seconds after which nobody is still writing a note
 
 
 class Executor(Protocol):
@@ -86,7 +91,7 @@ def prepare_folder(folder: str | Path) -> Path:
     """The folder of the records, made and tried.
 
     Raises:
-        ValueError: it is a file.
+        ValueError: it is a file, or the folder of its notes is a link.
         OSError: it cannot be written to.
     """
     path = Path(folder).absolute()
@@ -95,9 +100,12 @@ def prepare_folder(folder: str | Path) -> Path:
             if not part.is_dir():
                 raise ValueError(f"records must be a folder, got the file {part}")
             break
-    notes = path / NOTES
-    notes.mkdir(parents=True, exist_ok=True)
-    probe = notes / ".writable"
-    probe.touch()
-    probe.unlink(missing_ok=True)
+    notes = make_folder(path / NOTES)
+    write_text(notes / ".writable", "")
+    (notes / ".writable").unlink(missing_ok=True)
+    for name in os.listdir(notes):  # what a killed sweep left half written; another may be writing now
+        left = notes / name
+        with contextlib.suppress(OSError):
+            if half_written(name) is not None and time.time() - left.lstat().st_mtime > _STALE:
+                left.unlink()
     return path

@@ -1,5 +1,6 @@
 """One run of a sweep, whoever does it: train it and score it, or compute it, and leave a record."""
 
+import os
 import time
 import traceback
 import warnings
@@ -11,7 +12,7 @@ import numpy as np
 
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
-from isojepa.files import write_json, write_text
+from isojepa.files import make_folder, open_own, write_json, write_text
 from isojepa.runs import load_run, record_path, train
 from isojepa.studies.cells import Asked, Cell, Computation, record_of
 from isojepa.studies.scores import score
@@ -86,8 +87,8 @@ def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
         if not isinstance(error, ValueError | OSError):
             line = f"{type(error).__name__}: {line}"
         log = notes_path(folder, name, "log")
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with open(log, "a", encoding="utf-8") as out:
+        make_folder(log.parent)
+        with open(open_own(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as out:
             out.write(traceback.format_exc())
         write_text(failed, line + "\n")
         return Ending("failed", line)
@@ -96,25 +97,15 @@ def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
 
 def _prepare(config: Config, path: Path) -> None:
     """Make the record, or mend it, with no other process beside."""
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        record = Record(path)
-        with record.locked():
-            record = Record.start(path, config.to_dict())
-            record.clean()
-            for told in repair(record):
-                print(visible(f"{path}: {told}"), flush=True)
-    except RecordHeld:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{error}; delete {path} to have it run again") from error
+    with Record.held(path, config.to_dict()) as record:
+        record.clean()
+        for told in repair(record):
+            print(visible(f"{path}: {told}"), flush=True)
 
 
 def _compute(computation: Computation, path: Path, study: str) -> None:
     """Compute what is not there, under the record's lock; the result is written last and makes it whole."""
-    path.mkdir(parents=True, exist_ok=True)
-    with Record(path).locked():
-        record = Record.start(path, computation.to_dict())
+    with Record.held(path, computation.to_dict()) as record:
         record.clean()
         if state_of(path) == "done":
             return

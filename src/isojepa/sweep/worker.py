@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from isojepa.files import make_folder, open_new
+
 _GRACE = 60.0  # seconds in which a run whose parent is gone must have saved
 
 
@@ -63,9 +65,9 @@ def _answer(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _logged(path: Path) -> Iterator[None]:
     """Send what is printed to a log; one that stays empty is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     before = os.dup(1), os.dup(2)
-    with open(path, "w") as log:
+    with open(open_new(path), "w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         faulthandler.enable(log)
@@ -79,9 +81,9 @@ def _logged(path: Path) -> Iterator[None]:
             os.dup2(before[1], 2)
             os.close(before[0])
             os.close(before[1])
-    with contextlib.suppress(FileNotFoundError):
-        if not path.stat().st_size:
-            path.unlink()
+            with contextlib.suppress(FileNotFoundError):
+                if not path.stat().st_size:
+                    path.unlink()
 
 
 def _listen(requests: "queue.Queue[str]") -> None:

@@ -1,12 +1,14 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
 
 Models, objective, optimiser, averaged weights and running sums are tensors; the step, the length of the
-metrics file and the time spent are text notes in the file's header. One file is replaced by one rename, so
-there is always a whole checkpoint. Random streams need no state: each step's are derived from seed and
-step.
+metrics file, the time spent and whose checkpoint it is are text notes in the file's header. One file is
+replaced by one rename, so there is always a whole checkpoint. Random streams need no state: each step's are
+derived from seed and step. What does not fit the run, or its own checksum, is refused before anything is
+changed; checkpoints of older versions have no checksum and do not say whose they are.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from isojepa.training.averages import WeightAverage
-from isojepa.training.records import load_tensors, save_tensors
+from isojepa.training.tensors import OWNER, load_tensors, save_tensors
 
 
 @dataclass
@@ -32,6 +34,10 @@ class Progress:
         window: running sums of the loss terms since the last row of metrics.
         seen: step of that row.
         ranks: how many shared the run.
+        record: id of the record it belongs to; empty in a checkpoint of an older version, which has no
+            checksum either.
+        metrics_checksum: of those bytes.
+        source: the checkpoint that it was read from.
     """
 
     step: int = 0
@@ -41,6 +47,47 @@ class Progress:
     window: list[float] = field(default_factory=list)
     seen: int = 0
     ranks: int = 1
+    record: str = ""
+    metrics_checksum: str = ""
+    source: Path | None = None
+
+    def add(self, terms: list[float]) -> None:
+        """Add the terms of a step to the running sums.
+
+        Raises:
+            ValueError: there were others before.
+        """
+        before = self.window or [0.0] * len(terms)
+        if len(before) != len(terms):
+            raise ValueError(
+                f"cannot go on from checkpoint {self.source}: it has sums of {len(before)} terms, and the "
+                f"loss has {len(terms)}; delete that file to start the run again"
+            )
+        self.window = [total + term for total, term in zip(before, terms, strict=True)]
+
+    def remark(self, ranks: int) -> str:
+        """What a person should know of a run that goes on on so many ranks; empty if nothing."""
+        told = []
+        if self.ranks != ranks:
+            told.append(f"begun on {self.ranks} rank{'s' if self.ranks > 1 else ''}, now on {ranks}")
+        if not self.record:
+            told.append("an older version wrote its checkpoint, without a checksum: damage would not be seen")
+        return "; ".join(told)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A checkpoint that was read and fits its run.
+
+    Attributes:
+        progress: where the run stands.
+        groups: the tensors of "model", "optimizer" and "average" by their names.
+        scale: state of the scaler of gradients.
+    """
+
+    progress: Progress
+    groups: Mapping[str, Mapping[str, Tensor]]
+    scale: Mapping[str, Any]
 
 
 def save(
@@ -66,6 +113,9 @@ def save(
         "seen": str(progress.seen),
         "ranks": str(progress.ranks),
         "scaler": json.dumps({} if scaler is None else scaler.state_dict()),
+        "metrics_checksum": progress.metrics_checksum,
+        "tensors": str(len(tensors)),
+        OWNER: progress.record,
     }
     save_tensors(path, tensors, notes)
 
@@ -76,48 +126,145 @@ def load(
     optimizer: Optimizer,
     average: WeightAverage | None = None,
     scaler: torch.amp.GradScaler | None = None,
+    *,
+    record: str = "",
+    steps: float = math.inf,
 ) -> Progress:
     """Restore a checkpoint in place.
 
+    Args:
+        path: the file.
+        learner: gets its weights.
+        optimizer: gets its state.
+        average: gets its weights.
+        scaler: gets its state.
+        record: id of the record that the run belongs to.
+        steps: of the whole run.
+
     Raises:
-        ValueError: the file is truncated, or belongs to another model.
+        ValueError: the file is damaged, or belongs to another run or model.
     """
     try:
-        tensors, notes = load_tensors(path)
-        groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "average": {}}
-        for name, value in tensors.items():
-            group, _, rest = name.partition("/")
-            if group in groups:
-                groups[group][rest] = value
-        weights = groups["model"]
-        if "seen" not in notes:
-            weights = _of_format_1(weights)
-        learner.load_state_dict(weights)
-        state: dict[int, dict[str, Any]] = {}
-        for name, value in groups["optimizer"].items():
-            index, _, key = name.partition("/")
-            state.setdefault(int(index), {})[key] = value
+        contents = read(path, record, steps)
+        _check_weights(contents.groups["model"], learner)
+        state = _states(contents.groups["optimizer"], optimizer)
+        learner.load_state_dict(contents.groups["model"])
         fresh = optimizer.state_dict()
         optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
         if average is not None:
-            average.load_state_dict(groups["average"])
-        scale = json.loads(notes.get("scaler", "{}"))
-        if scaler is not None and scale:
-            scaler.load_state_dict(scale)
-        step, window = int(notes["step"]), tensors["window"]
-        return Progress(
-            step=step,
-            seconds=float(notes["seconds"]),
-            cpu_seconds=float(notes.get("cpu_seconds", notes["seconds"])),
-            metrics_size=int(notes["metrics_size"]),
-            window=window.tolist() if window.ndim else [],
-            seen=int(notes.get("seen", "-1")),
-            ranks=int(notes.get("ranks", "1")),
-        )
+            average.load_state_dict(contents.groups["average"])
+        if scaler is not None and contents.scale:
+            scaler.load_state_dict(dict(contents.scale))
     except (ValueError, KeyError, RuntimeError) as error:
+        told = " ".join(str(error).split())
         raise ValueError(
-            f"cannot go on from checkpoint {path}: {error}; delete that file to start the run again"
+            f"cannot go on from checkpoint {path}: {told}; delete that file to start the run again"
         ) from error
+    return contents.progress
+
+
+def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
+    """Read a checkpoint and see that it is one of a run.
+
+    Args:
+        path: the file.
+        record: id of the record that the run belongs to.
+        steps: of the whole run.
+
+    Raises:
+        ValueError: the file is damaged, or belongs to another run.
+    """
+    tensors, notes = load_tensors(path, record)
+    told = notes.get("tensors", str(len(tensors)))
+    if told != str(len(tensors)):
+        raise ValueError(f"it must hold {told} tensors, got {len(tensors)}")
+    groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "average": {}}
+    for name, value in tensors.items():
+        group, _, rest = name.partition("/")
+        if group in groups:
+            groups[group][rest] = value
+    if "seen" not in notes:
+        groups["model"] = _of_format_1(groups["model"])
+    window = tensors.get("window", torch.empty(0))
+    if window.ndim > 1 or not window.isfinite().all():
+        raise ValueError("its running sums must be finite numbers")
+    step = _whole(notes, "step", 1, steps)
+    seconds = _seconds(notes, "seconds")
+    progress = Progress(
+        step=step,
+        seconds=seconds,
+        cpu_seconds=_seconds(notes, "cpu_seconds", seconds),
+        metrics_size=_whole(notes, "metrics_size", 0, math.inf),
+        window=window.tolist() if window.ndim else [],
+        seen=_whole(notes, "seen", 0, step) if "seen" in notes else -1,
+        ranks=_whole(notes, "ranks", 1, math.inf, "1"),
+        record=notes.get(OWNER, ""),
+        metrics_checksum=notes.get("metrics_checksum", ""),
+        source=path,
+    )
+    scale = json.loads(notes.get("scaler", "{}"))
+    if not isinstance(scale, dict):
+        raise ValueError(f"scaler must be an object, got {scale!r}")
+    return Contents(progress, groups, scale)
+
+
+def _whole(notes: Mapping[str, str], name: str, low: int, high: float, default: str = "") -> int:
+    """An integer among the notes."""
+    text = notes.get(name, default)
+    value = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
+    if not low <= value <= high:
+        most = "" if high == math.inf else f" and at most {high:.0f}"
+        raise ValueError(f"{name} must be an integer of at least {low}{most}, got {text!r}")
+    return value
+
+
+def _seconds(notes: Mapping[str, str], name: str, default: float = math.nan) -> float:
+    try:
+        value = float(notes[name]) if name in notes else default
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be a number that is not negative, got {notes.get(name)!r}")
+    return value
+
+
+def _states(tensors: Mapping[str, Tensor], optimizer: Optimizer) -> dict[int, dict[str, Tensor]]:
+    """The optimiser's state of each parameter; one that never had a gradient has none."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        place, _, key = name.partition("/")
+        if not (place.isdecimal() and int(place) < len(parameters)):
+            raise ValueError(f"the optimiser has {len(parameters)} parameters, got the state of {place!r}")
+        states.setdefault(int(place), {})[key] = tensor
+    if not states:
+        raise ValueError("it has no state of the optimiser")
+    expected = max((state.keys() for state in states.values()), key=len)
+    for index, state in states.items():
+        if state.keys() != expected:
+            raise ValueError(f"the optimiser's state of parameter {index} must have {sorted(expected)}")
+        for key, value in state.items():
+            shape = () if key == "step" else tuple(parameters[index].shape)
+            if tuple(value.shape) != shape:
+                raise ValueError(
+                    f"the optimiser's {key} of parameter {index} must have shape {shape}, got "
+                    f"{tuple(value.shape)}"
+                )
+    return states
+
+
+def _check_weights(weights: Mapping[str, Tensor], learner: nn.Module) -> None:
+    """See that the weights are those of the learner; loading them would copy some before it finds out."""
+    wanted = learner.state_dict()
+    odd = sorted(wanted.keys() ^ weights.keys())
+    if odd:
+        raise ValueError(
+            f"it is of other models: {len(odd)} weights are on one side only, such as {odd[0]!r}"
+        )
+    for name, value in wanted.items():
+        ours, theirs = (value.dtype, *value.shape), (weights[name].dtype, *weights[name].shape)
+        if ours != theirs:
+            raise ValueError(f"size mismatch for {name}: must be {ours}, got {theirs}")
 
 
 def _of_format_1(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ every batch; the loss is that of one process with the whole of it.
 
 import contextlib
 import math
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +22,13 @@ from isojepa.arguments import checked
 from isojepa.encoders.modes import evaluating
 from isojepa.encoders.norms import synchronised
 from isojepa.evaluations import Evaluation, default_evaluations
+from isojepa.files import make_folder
 from isojepa.linear import collapsed
 from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.averages import WeightAverage
 from isojepa.training.checkpoints import Progress
+from isojepa.training.contents import checksum
 from isojepa.training.description import describe
 from isojepa.training.display import Bar
 from isojepa.training.interrupts import Interrupts
@@ -101,8 +102,7 @@ def fit(
         done = False
         if record is not None:
             told = config or {}
-            folder = team.by_first(lambda: Record.start(record, told))
-            team.by_first(lambda: held.enter_context(folder.locked()))
+            folder = team.by_first(lambda: held.enter_context(Record.held(record, told)))
             done = team.by_first(lambda: folder.result) is not None
             team.by_first(folder.clean)
             training.record = folder
@@ -220,9 +220,7 @@ class _Training:
         if self.average is not None:
             self.average.update()
         share = 1 / len(parts)
-        state.window = [
-            a + share * b for a, b in zip(state.window or [0.0] * len(totals), totals, strict=True)
-        ]
+        state.add([share * total for total in totals])
         return "", code == STOP
 
     def _forward(self, batch: Batch, part: int) -> dict[str, Tensor]:
@@ -307,35 +305,38 @@ class _Training:
         fresh = Progress()
         if self.record is None:
             return fresh
-        if self.team.by_first(self._checkpoint.exists):
+        record = self.record
+        if self.team.by_first(record.checkpoint.exists):
             fresh = checkpoints.load(
-                self._checkpoint, self.learner, self.optimizer, self.average, self.scaler
+                record.checkpoint,
+                self.learner,
+                self.optimizer,
+                self.average,
+                self.scaler,
+                record=record.id,
+                steps=self.recipe.steps,
             )
             if fresh.seen < 0:  # of a format that did not note it: rows came at even distances
                 fresh.seen = fresh.step - fresh.step % self.recipe.eval_every
             self._tell(fresh)
-        record = self.record
-        self.team.by_first(lambda: record.rewind(fresh.metrics_size))
-        self.metrics = self.team.by_first(lambda: record.metrics)
+        self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size, fresh.metrics_checksum))
         return fresh
 
     def _tell(self, state: Progress) -> None:
-        """Say so when a run goes on on another number of ranks."""
-        if self.team.first and state.ranks != self.team.size:
-            begun = f"{state.ranks} rank{'s' if state.ranks > 1 else ''}"
-            told = f"going on from step {state.step}: begun on {begun}, now on {self.team.size}"
-            print(told, file=sys.stderr)  # what is printed may be read by a program
+        """Say so when a run goes on on another number of ranks, or from what could not be checked."""
+        told = state.remark(self.team.size)
+        if told and self.team.first:  # what is printed to standard output may be read by a program
+            print(f"going on from step {state.step}: {told}", file=sys.stderr)
 
     def _save(self) -> None:
         if self.record is not None and self.team.first:
-            self.state.ranks = self.team.size
+            state, record = self.state, self.record
+            state.ranks, state.record = self.team.size, record.id
+            state.metrics_checksum = checksum(record.metrics_content)
+            make_folder(record.checkpoint.parent)
             checkpoints.save(
-                self._checkpoint, self.learner, self.optimizer, self.state, self.average, self.scaler
+                record.checkpoint, self.learner, self.optimizer, state, self.average, self.scaler
             )
-
-    @property
-    def _checkpoint(self) -> Path:
-        return self.record.path / "checkpoint" / "state.safetensors"  # type: ignore[union-attr]
 
     def _end(self, reason: str) -> Run:
         """Judge the run and write its result."""
@@ -370,7 +371,7 @@ class _Training:
                     "ranks": self.team.size,
                 }
             )
-            shutil.rmtree(self._checkpoint.parent, ignore_errors=True)
+            self.record.drop_checkpoint()
         self.team.by_first(lambda: None)  # nobody leaves before the record is whole
         return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
 

@@ -9,33 +9,43 @@
     checkpoint/            the state to go on from, while the run is unfinished
 
 Nothing in a record is ever unpickled. Its id is a hash of its config, so the same command finds its own
-record again, skips it when it is done and goes on with it when it is not.
+record again, skips it when it is done and goes on with it when it is not. What is computed carries a
+checksum, and weights and checkpoints the id of their record.
+
+A folder that holds anything but a record is refused. Only names of this list are ever written or removed in
+one, never through a link, and only by who holds the record's lock.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save_file
-from torch import Tensor, nn
+from torch import nn
 
-from isojepa.files import plain, read_json, write_json, write_whole
+from isojepa.files import check_folder, open_own, open_unfollowed, plain, read_bytes, read_json, write_json
+from isojepa.training.contents import check_result, checksum, rows_of, sealed, unsealed
+from isojepa.training.folders import (
+    CHECKPOINT,
+    LOCK,
+    WEIGHTS,
+    check_claim,
+    check_plain,
+    remove_checkpoint,
+    remove_half_written,
+    remove_run,
+)
 from isojepa.training.formats import FORMAT, HEADER, migrate
-from isojepa.training.recipe import EXECUTION
+from isojepa.training.identity import difference, identity, record_id
+from isojepa.training.tensors import OWNER, load_tensors, save_tensors
 from isojepa.version import __version__
 
-# in a row of metrics, besides loss and scores
 PARTS = ("objective", "checkpoint", "config", "result", "metrics", "scores")  # names that no model can have
-_HASH = re.compile(r"[0-9a-f]{12}")
-_known: dict[str, str] = {}  # folders of records and their ids
+# in a row of metrics, besides loss and scores
 GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
 
 
@@ -62,14 +72,18 @@ class Record:
         self._config: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
         file = self.path / "config.json"
-        if not file.exists():
+        if not os.path.lexists(file):
             return
-        header = read_json(file)
-        if not isinstance(header, dict):
-            raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
-        number = header.get("format", 1)
-        if not isinstance(number, int):
-            raise ValueError(f"{file}: format must be an integer, got {number!r}")
+        try:
+            header = read_json(file)
+            if not isinstance(header, dict):
+                raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
+            number = header.get("format", 1)
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{file}: format must be a positive integer, got {number!r}")
+        except ValueError as error:
+            again = f"put a copy of it back, or delete {self.path} to have it run again"
+            raise ValueError(f"{error}; {again}") from error
         if number > FORMAT:
             raise ValueError(
                 f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
@@ -80,23 +94,43 @@ class Record:
 
     @classmethod
     def start(cls, path: str | Path, config: Mapping[str, Any]) -> "Record":
-        """Open the record of a config at a path, creating it if there is none.
+        """Open the record of a config at a path, creating it if there is none; see `held`."""
+        with cls.held(path, config) as record:
+            return record
+
+    @classmethod
+    @contextlib.contextmanager
+    def held(cls, path: str | Path, config: Mapping[str, Any]) -> Iterator["Record"]:
+        """Open the record of a config at a path, creating it if there is none, and hold it.
 
         Raises:
-            ValueError: the folder holds the record of another config.
+            ValueError: the folder holds the record of another config, or something else than a record.
+            RecordHeld: another process holds it.
         """
-        record = cls(path)
-        wanted = plain(dict(config))
-        if not record.exists:
-            write_json(record.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
-            record._config = wanted
-        elif _identity(record.config) != _identity(wanted):
-            difference = _difference(_identity(record.config), _identity(wanted))
+        folder = Path(path)
+        check_claim(folder)  # before anything is made there
+        folder.mkdir(parents=True, exist_ok=True)
+        with cls(folder).locked():
+            check_claim(folder)
+            record = cls(folder)  # as it is now that nobody else changes it
+            record._claim(plain(dict(config)))
+            yield record
+
+    def _claim(self, wanted: dict[str, Any]) -> None:
+        """Write the config if there is none; else see that it is the same."""
+        if not self.exists:
+            self._write_config(wanted)
+        elif identity(self.config) != identity(wanted):
+            told = difference(identity(self.config), identity(wanted))
             raise ValueError(
-                f"record {record.path} was made with another config ({difference}); "
+                f"record {self.path} was made with another config ({told}); "
                 "choose another folder, or delete it"
             )
-        return record
+        check_plain(self.path)
+
+    def _write_config(self, wanted: dict[str, Any]) -> None:
+        write_json(self.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
+        self._config, self.format = wanted, FORMAT
 
     @classmethod
     def open(cls, path: str | Path) -> "Record":
@@ -131,11 +165,15 @@ class Record:
         if self._result is not None:
             return self._result
         path = self.path / "result.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
-        result = read_json(path)
-        if not isinstance(result, dict) or not {"status", "reason", "seconds"} <= set(result):
-            raise ValueError(f"{path} is not a run's result; delete it to run the training again")
+        try:
+            result = unsealed(read_json(path))
+            check_result(result)
+        except ValueError as error:
+            raise ValueError(
+                f"{path} is not a run's result ({error}); delete it to run the training again"
+            ) from error
         self._result = result
         return result
 
@@ -143,81 +181,143 @@ class Record:
     def scores(self) -> dict[str, Any] | None:
         """What a sweep measured of the trained encoder; None if it has not."""
         path = self.path / "scores.json"
-        if not path.exists():
+        if not os.path.lexists(path):
             return None
-        scores = read_json(path)
-        if not isinstance(scores, dict):
-            raise ValueError(f"{path} does not hold scores; delete it to have the encoder scored again")
-        return scores
+        try:
+            return unsealed(read_json(path))
+        except ValueError as error:
+            raise ValueError(
+                f"{path} does not hold scores ({error}); delete it to have the encoder scored again"
+            ) from error
 
     def save_scores(self, scores: Mapping[str, Any]) -> None:
         """Write what was measured of the trained encoder."""
-        write_json(self.path / "scores.json", dict(scores))
+        write_json(self.path / "scores.json", sealed(scores))
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; a torn last line, from a killed process, is left out."""
-        path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_text(encoding="utf-8").split("\n")
+        """The rows of metrics.jsonl; a torn last line, from a killed process, is left out.
+
+        Raises:
+            ValueError: it is damaged, or not what its result was made with.
+        """
+        content = self.metrics_content
+        result = self.result or {}
+        counted = (result.get("files") or {}).get("metrics.jsonl")
         try:
-            # what follows the last newline is torn
-            return [_numbers(json.loads(line)) for line in lines[:-1] if line]
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            if counted is not None:
+                _check_counted(content, counted)
+            return rows_of(content)
+        except ValueError as error:
+            again = "result.json beside it" if result else "the record"
+            raise ValueError(
+                f"{self.path / 'metrics.jsonl'} is damaged: {error}; delete {again} to run the training again"
+            ) from error
+
+    @property
+    def metrics_content(self) -> bytes:
+        """Bytes of metrics.jsonl so far."""
+        try:
+            return read_bytes(self.path / "metrics.jsonl")
+        except FileNotFoundError:
+            return b""
 
     @property
     def metrics_size(self) -> int:
-        """Bytes of metrics.jsonl so far."""
+        """How many bytes metrics.jsonl has."""
         path = self.path / "metrics.jsonl"
         return path.stat().st_size if path.exists() else 0
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add one row to the metrics."""
-        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as out:
+        descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with open(descriptor, "a", encoding="utf-8") as out:
             out.write(json.dumps(plain(dict(row)), allow_nan=False) + "\n")
             out.flush()
             os.fsync(out.fileno())  # a checkpoint must not outlive the rows it counts
 
-    def rewind(self, size: int) -> None:
-        """Forget the metrics written after a checkpoint.
+    def rewind(self, size: int, told: str = "") -> list[dict[str, Any]]:
+        """Forget the metrics written after a checkpoint; see `check_rows`."""
+        rows = self.check_rows(size, told)
+        if self.metrics_size > size:
+            descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY)
+            try:
+                os.ftruncate(descriptor, size)
+            finally:
+                os.close(descriptor)
+        return rows
+
+    def check_rows(self, size: int, told: str = "") -> list[dict[str, Any]]:
+        """The rows of metrics that a checkpoint counted.
+
+        Args:
+            size: bytes that were there.
+            told: their checksum; an older version noted none.
 
         Raises:
-            ValueError: the file is shorter than the checkpoint says.
+            ValueError: they are not there, or damaged.
         """
-        if self.metrics_size < size:
+        path, content = self.path / "metrics.jsonl", self.metrics_content
+        again = f"delete {self.checkpoint} to start the run again"
+        if len(content) < size:
+            raise ValueError(f"{path} is shorter than its checkpoint says; {again}")
+        if told and told != checksum(content[:size]):
             raise ValueError(
-                f"{self.path / 'metrics.jsonl'} is shorter than its checkpoint says; delete the record "
-                "to start the run again"
+                f"{path} is damaged: its rows are not those that its checkpoint counted; {again}"
             )
-        if self.metrics_size > size:
-            os.truncate(self.path / "metrics.jsonl", size)
+        try:
+            return rows_of(content[:size])
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}; {again}") from error
 
     def save_weights(self, part: str, module: nn.Module) -> None:
         """Write the trained weights of a part, a model by its name or "objective"; nothing if it has none."""
         weights = module.state_dict()
         if weights:
-            save_tensors(self.path / f"{part}.safetensors", weights)
+            save_tensors(self.path / f"{part}{WEIGHTS}", weights, {OWNER: self.id})
 
     def load_weights(self, part: str, module: nn.Module) -> None:
         """Put the trained weights of a part into a module.
 
         Raises:
-            ValueError: the file is missing or damaged, or belongs to another module.
+            ValueError: the file is missing or damaged, or belongs to another record or module.
         """
         if not module.state_dict():
             return
-        path = self.path / f"{part}.safetensors"
+        path = self.path / f"{part}{WEIGHTS}"
         try:
-            module.load_state_dict(load_tensors(path)[0])
+            weights, _ = load_tensors(path, self.id)
+        except ValueError as error:
+            again = self.path / "result.json"
+            raise ValueError(f"{error}; delete {again} to run the training again") from error
+        try:
+            module.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(f"{path} does not fit the {part} of its config: {error}") from error
 
+    @property
+    def checkpoint(self) -> Path:
+        """The file with the state to go on from."""
+        return self.path / CHECKPOINT / f"state{WEIGHTS}"
+
+    def drop_checkpoint(self) -> None:
+        """Remove the checkpoint. Call it under the lock."""
+        remove_checkpoint(self.path)
+
     def clean(self) -> None:
-        """Remove what a killed process left half written. Call it under the lock."""
-        for leftover in self.path.rglob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
+        """Remove what a killed process left, half files and a finished run's checkpoint; under the lock."""
+        remove_half_written(self.path)
+        if os.path.lexists(self.path / "result.json"):
+            self.drop_checkpoint()
+        else:
+            check_folder(self.checkpoint.parent)
+            remove_half_written(self.checkpoint.parent)
+
+    def replace(self, config: Mapping[str, Any]) -> None:
+        """Remove the run and what was made of it, and begin one of another config. Call it under the lock."""
+        remove_run(self.path)
+        self._result = None
+        self._write_config(plain(dict(config)))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -233,7 +333,8 @@ class Record:
         except ImportError:  # not a POSIX system
             yield
             return
-        with open(self.path / ".lock", "a") as file:  # never removed: a removed lock could be held twice
+        # never removed: a removed lock could be held twice
+        with open(open_unfollowed(self.path / LOCK, os.O_RDWR | os.O_CREAT), "rb+", buffering=0) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -244,51 +345,11 @@ class Record:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write how the run ended."""
-        whole = {**result, "versions": versions()}
-        write_json(self.path / "result.json", whole)
-        self._result = plain(whole)
-
-
-def record_id(config: Mapping[str, Any]) -> str:
-    """Twelve hex digits that depend on the config alone, not on the order of its keys."""
-    text = json.dumps(_identity(plain(dict(config))), sort_keys=True, allow_nan=False)
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
-def find_record(folder: str | Path, name: str) -> Path:
-    """The folder of a record by its id: of that name, or of the older name of a record of an older format."""
-    path = Path(folder) / name
-    if (path / "config.json").exists() or not Path(folder).is_dir():
-        return path
-    return _aliases(Path(folder)).get(name, path)
-
-
-def _aliases(folder: Path) -> dict[str, Path]:
-    """The records of a folder whose names are not their ids, by id; what was read once is not read again."""
-    found = {}
-    for entry in os.scandir(folder):
-        if not _HASH.fullmatch(entry.name) or not entry.is_dir():
-            continue
-        if entry.path not in _known:
-            with contextlib.suppress(ValueError, OSError):
-                _known[entry.path] = Record(entry.path).id
-        name = _known.get(entry.path, entry.name)
-        if name != entry.name:
-            found[name] = Path(entry.path)
-    return found
-
-
-def _identity(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without what may differ when a run goes on elsewhere: the device, the checkpoints' pace.
-
-    Nor does it matter how the models of a run from Python can be made again: their weights are compared.
-    """
-    if config.get("made_from") == "python":
-        config = {key: value for key, value in config.items() if key != "models"}
-    training = config.get("training")
-    if not isinstance(training, dict):
-        return config
-    return {**config, "training": {key: value for key, value in training.items() if key not in EXECUTION}}
+        content = self.metrics_content
+        counted = {"metrics.jsonl": {"size": len(content), "checksum": checksum(content)}}
+        whole = plain({**result, "files": counted, "versions": versions()})
+        write_json(self.path / "result.json", sealed(whole))
+        self._result = whole
 
 
 def versions() -> dict[str, str]:
@@ -302,45 +363,10 @@ def versions() -> dict[str, str]:
     }
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
-    """Write named tensors and text notes to one safetensors file, atomically."""
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-
-    def write(temporary: Path) -> None:
-        try:
-            save_file(whole, temporary, metadata=dict(notes or {}))
-        except SafetensorError as error:  # wraps the system's error, e.g. a full disk
-            raise OSError(str(error)) from error
-
-    write_whole(path, write)
-
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read named tensors and text notes from a safetensors file.
-
-    Raises:
-        ValueError: the file is missing, truncated or not a safetensors file.
-    """
-    try:
-        content = path.read_bytes()  # opened once: a run may replace the file while we look at it
-        tensors = load(content)  # checks that the header is whole
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} does not exist") from error
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
-    return tensors, header.get("__metadata__", {})
-
-
-def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose NaN and Inf, for which JSON has names only, are numbers again."""
-    return {key: float(value) if value in ("nan", "inf", "-inf") else value for key, value in row.items()}
-
-
-def _difference(old: Any, new: Any, where: str = "") -> str:
-    """Name the first setting in which two configs differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(set(old) | set(new)):
-            if old.get(key) != new.get(key):
-                return _difference(old.get(key), new.get(key), f"{where}.{key}" if where else key)
-    return f"{where}: {old!r} there, {new!r} asked for"
+def _check_counted(content: bytes, counted: Any) -> None:
+    """See that the rows are those that a result counted."""
+    size = counted.get("size") if isinstance(counted, dict) else None
+    if not isinstance(size, int) or checksum(content[:size]) != counted.get("checksum"):
+        raise ValueError("its rows are not those of result.json")
+    if b"\n" in content[size:]:
+        raise ValueError("it has more rows than result.json counted")
