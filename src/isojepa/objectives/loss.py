@@ -58,8 +58,8 @@ def check_floats(name: str, x: Any) -> Tensor:
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"{name} must be a tensor of floating point numbers, got {kind}")
     if x.is_meta or x.layout is not torch.strided:
-        kind = "one without data" if x.is_meta else x.layout
-        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {kind}")
+        told = "one without data" if x.is_meta else x.layout
+        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {told}")
     return x
 
 
