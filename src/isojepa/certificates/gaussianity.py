@@ -12,6 +12,7 @@ so that the search is not mistaken for a finding. The worst of them is one more 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from isojepa import ranks
 from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
 from isojepa.objectives.gaussianity.fused import plain_epps_pulley
@@ -171,7 +173,7 @@ def examine(
     """Run every test of Gaussianity on embeddings.
 
     Args:
-        h: (n, dim) embeddings, array or tensor.
+        h: (n, dim) embeddings, array or tensor; or the name of a file of them.
         samples: rows to test, chosen at random; the tests of all pairs take at most 500.
         slices: directions of the univariate tests.
         sampler: how they are drawn, see `isojepa.objectives.directions`.
@@ -190,7 +192,7 @@ def examine(
         >>> examine(h, slices=8, draws=19).verdict[:16]
         'Not N(0, I): 23 '
     """
-    embeddings = Embeddings(h, drop=drop)
+    embeddings = Embeddings(read_embeddings(h) if isinstance(h, str | Path) else h, drop=drop)
     checked = embeddings.whole()
     n, dim = checked.shape
     _check(checked, samples, worst, standardize)
@@ -247,7 +249,7 @@ def _outcomes(
     seed: int,
     progress: Callable[[int, int, str], None] | None,
 ) -> list[Outcome]:
-    """A line for each test; without a value, and with the reason, where it is not defined for these samples."""
+    """A line for each test; without a value, but with the reason, where it is not defined for the samples."""
     sample = Sample(x)
     values: dict[int, Tensor] = {}
     lines: dict[int, Outcome] = {}
@@ -344,9 +346,7 @@ def _epps_pulley(test: EppsPulley, projections: Tensor) -> Tensor:
     return plain_epps_pulley(projections, test.grid, test.unbiased)
 
 
-def _sliced_tests(
-    slices: int, sampler: str, seed: int, standardize: bool
-) -> Iterator[tuple[str, str, Test]]:
+def _sliced_tests(slices: int, sampler: str, seed: int, standardize: bool) -> Iterator[tuple[str, str, Test]]:
     """Name, kind and test of every line that looks at slices."""
     for name, univariate in UNIVARIATE.items():
         if name not in _SKIPPED:

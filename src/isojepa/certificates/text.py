@@ -1,16 +1,19 @@
 """Tables of numbers as text: columns between commas, semicolons, tabs or blanks, header or not."""
 
-import re
 from pathlib import Path
 
 import numpy as np
+
+from isojepa.certificates.left_out import leave_out
+from isojepa.certificates.tables import grouped
 
 
 def read_csv(path: Path) -> dict[str, np.ndarray]:
     """Arrays of a text table.
 
     Columns whose names differ only in a number at the end belong together, in the order of the file: h0, h1,
-    z0, z1 are two arrays of two columns. A table without a header is one array, h. Empty cells are NaN.
+    z0, z1 are two arrays of two columns. A table without a header is one array, h. Empty cells are NaN. A
+    first column without a name is the index that pandas writes: it is left out, which is said.
 
     Raises:
         ValueError: a row has another length or holds no numbers.
@@ -20,15 +23,36 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
         raise ValueError("it holds no rows")
     separator = next((mark for mark in (",", ";", "\t") if mark in lines[0]), None)
     header = _cells(lines[0], separator)
-    if all(map(_is_number, header)):
+    rest = lines[1:]
+    unnamed = header[0] in ("", "Unnamed: 0")
+    if separator is not None and unnamed and _names(header[1:], rest):
+        leave_out(f"{path}: the first column left out: it has no name, as the index of a pandas table")
+        header = header[1:]
+        lines = [line.partition(separator)[2] for line in _unquoted(lines)]
+    elif not _names(header, rest):
         header = []
     values = _numbers(lines[1:] if header else lines, separator, len(header), bool(header))
     if not header:
         return {"h": values}
-    groups: dict[str, list[int]] = {}
-    for column, name in enumerate(header):
-        groups.setdefault(re.sub(r"[\s_.\[(]*\d+[\])]?$", "", name) or name, []).append(column)
-    return {name: np.ascontiguousarray(values[:, columns]) for name, columns in groups.items()}
+    return {name: np.ascontiguousarray(values[:, columns]) for name, columns in grouped(header).items()}
+
+
+def _names(cells: list[str], rows: list[str]) -> bool:
+    """Whether the cells of the first line name columns rather than being numbers of the first row.
+
+    pandas names columns 0, 1, 2, ... where nobody did: a header, unless the rows are such whole numbers too.
+    """
+    if not all(map(_is_number, cells)):
+        return True
+    numbered = cells == [str(column) for column in range(len(cells))]
+    return numbered and bool(cells) and any("." in line or "e" in line for line in rows[:1])
+
+
+def _unquoted(lines: list[str]) -> list[str]:
+    """The lines, with a quoted first cell, which may hold separators, made empty."""
+    return [
+        line[line.index('"', 1) + 1 :] if line.startswith('"') and '"' in line[1:] else line for line in lines
+    ]
 
 
 def _cells(line: str, separator: str | None) -> list[str]:

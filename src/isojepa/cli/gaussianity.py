@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import tyro
-from rich.table import Table
+from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import read_embeddings
 from isojepa.certificates.gaussianity import Examination, examine
-from isojepa.cli.printing import out, print_json, progress_bar
+from isojepa.cli.printing import notes_told, out, print_json, progress_bar
+from isojepa.cli.tables import Column, print_table
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
 
@@ -56,7 +57,8 @@ class Gaussianity:
         for name in ("samples", "slices", "draws"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        h = self._of_record() if self.source.is_dir() else read_embeddings(self.source)
+        with notes_told():
+            h = self._of_record() if self.source.is_dir() else read_embeddings(self.source)
         result = self._examine(h)
         failure = self._draw(result)
         if self.json:
@@ -110,15 +112,22 @@ def _print(result: Examination) -> None:
     out.print(f"Length of the mean {result.mean_norm:.3g}, variances {low:.3g} to {high:.3g}.")
     good = not result.rejected
     out.print(result.verdict, style="bold green" if good else "bold yellow")
-    table = Table(box=None, header_style="dim")
-    for name, justify in (("test", "left"), ("of", "left"), ("samples", "right"), ("statistic", "right")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("p", justify="right", no_wrap=True)
     rejected = result.rejected
-    for line in result.defined:
-        p = f"[bold]{line.p:.3g}[/]" if line in rejected else f"{line.p:.3g}"
-        table.add_row(line.name, line.kind, str(line.samples), f"{line.statistic:.4g}", p)
-    out.print(table)
+    numbers = [Column(name, right=True) for name in ("samples", "statistic", "p")]
+    print_table(
+        (Column("test"), Column("of"), *numbers),
+        [
+            (
+                line.name,
+                line.kind,
+                str(line.samples),
+                f"{line.statistic:.4g}",
+                Text(f"{line.p:.3g}", style="bold" if line in rejected else ""),
+            )
+            for line in result.defined
+        ],
+        indent=1,
+    )
     for line in result.lines:
         if line.reason:
             out.print(f"No {line.name} of {line.kind}: {line.reason}.", style="dim")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,24 @@ out = _Console(highlight=False, soft_wrap=True)
 def print_json(value: Any) -> None:
     """Print plain values as JSON; NaN and Inf as strings."""
     print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+@contextlib.contextmanager
+def notes_told() -> Iterator[None]:
+    """Inside, what readers of data say that they left out is told in a line on standard error."""
+    from isojepa.certificates.left_out import LeftOut  # with all of torch: not for those who only print
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeftOut)
+        try:
+            yield
+        finally:
+            notes = [one for one in caught if issubclass(one.category, LeftOut)]
+            for note in dict.fromkeys(str(one.message) for one in notes):
+                Console(stderr=True, soft_wrap=True, highlight=False).print(f"note: {note}", markup=False)
+    for one in caught:
+        if one not in notes:  # others are shown as ever
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextlib.contextmanager

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from isojepa.cli.printing import out, print_json
+from isojepa.cli.tables import Column, print_table
 
 if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
     from isojepa.studies.evidence import Evidence
@@ -115,15 +115,13 @@ class StudyList:
         if self.json:
             print_json(rows)
             return 0
-        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column("study", no_wrap=True)
-        table.add_column("about")
-        for scale in SCALES:
-            table.add_column(scale, justify="right", no_wrap=True)
-        for row in rows:
-            counts = [str(count) for count in row["runs"].values()]
-            table.add_row(f"[bold]{row['name']}[/]", row["about"], *counts)
-        _show(table)
+        print_table(
+            (Column("study"), Column("about", prose=True), *(Column(scale, right=True) for scale in SCALES)),
+            [
+                (Text(row["name"], style="bold"), row["about"], *map(str, row["runs"].values()))
+                for row in rows
+            ],
+        )
         out.print(
             "\nRuns per scale; studies share runs. Next: isojepa study show NAME, isojepa sweep NAME, "
             "isojepa study report NAME",
@@ -167,15 +165,14 @@ class StudyShow:
         out.print(f"\n[dim]Beside:[/] {escape(study.source)}")
         counts = ", ".join(f"{count} at {scale}" for scale, count in _runs(study).items())
         out.print(f"[dim]Runs:[/]   {counts}\n")
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        lines: list[tuple[Text, str]] = []
         for key, values in labels.items():
             texts = list(map(str, values))
             joint = "; " if any(", " in text for text in texts) else ", "
-            table.add_row(f"[bold]{escape(key)}[/]", escape(joint.join(texts)))
-        for key, text in settings.items():
-            table.add_row(f"[dim]{escape(key)}[/]", escape(text))
+            lines.append((Text(key, style="bold"), joint.join(texts)))
+        lines += [(Text(key, style="dim"), text) for key, text in settings.items()]
         out.print(f"[dim]At scale {self.scale}: labels, settings that vary, settings that all runs share.[/]")
-        _show(table)
+        print_table((Column(), Column(prose=True)), lines)
         return 0
 
 
@@ -212,8 +209,3 @@ def _tell(study: "AnyStudy", evidence: "Evidence", files: Sequence[Path], summar
     page = next(path for path in files if path.suffix == ".html")
     size = sum(path.stat().st_size for path in files) / 1e3
     out.print(f"Wrote {page} and {len(files) - 1} files beside it, {size:.0f} kB in all.\n", style="dim")
-
-
-def _show(table: Table) -> None:
-    console = out if out.is_terminal else Console(highlight=False, width=140)
-    console.print(table, soft_wrap=False)

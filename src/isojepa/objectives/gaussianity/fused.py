@@ -23,7 +23,7 @@ textbook form: transforms of `torch.func`, forward-mode derivatives, and the der
 import math
 import os
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -117,7 +117,7 @@ class _EppsPulley(torch.autograd.Function):
                     wide = at_least_float32(x)
                     views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
                     _, again = _tensor_sweeps(views, directions, ctx.grid, ctx.unbiased, True)
-                gradient = again.view_as(wide)
+                gradient = cast(Tensor, again).view_as(wide)
             upstream = ranks.total(upstream)  # every rank's loss depends on this rank's samples
         scale = upstream.unsqueeze(-2) if upstream.ndim else upstream
         return (scale * gradient).to(ctx.dtype), None, None, None, None

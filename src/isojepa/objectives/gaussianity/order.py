@@ -40,23 +40,26 @@ class Sorted:
     @cached_property
     def cdf(self) -> Tensor:
         """Phi(x)."""
-        return self._below if self.moderate else torch.special.ndtr(self.x)
+        cdf: Tensor = self._below if self.moderate else torch.special.ndtr(self.x)
+        return cdf
 
     @cached_property
     def log_cdf(self) -> Tensor:
         """log Phi(x)."""
-        return self._below.log() if self.moderate else torch.special.log_ndtr(self.x)
+        log: Tensor = self._below.log() if self.moderate else torch.special.log_ndtr(self.x)
+        return log
 
     @cached_property
     def log_tail(self) -> Tensor:
         """log(1 - Phi(x)) = log Phi(-x), without losing the tail."""
         if self.moderate:
-            return (torch.special.erfc(self.x * math.sqrt(0.5)) / 2).log()
-        return torch.special.log_ndtr(-self.x)
+            return (torch.erfc(self.x * math.sqrt(0.5)) / 2).log()
+        log: Tensor = torch.special.log_ndtr(-self.x)
+        return log
 
     @cached_property
     def _below(self) -> Tensor:
-        return torch.special.erfc(self.x * -math.sqrt(0.5)) / 2
+        return torch.erfc(self.x * -math.sqrt(0.5)) / 2
 
 
 class Ordered(Statistic):
@@ -110,7 +113,9 @@ class AndersonDarling(Ordered):
         x, i = sample.x, _index(sample.x, n)
         # the sum over i of (2i - 1) log(1 - u_{n+1-i}), counted from the other end
         weighted = (2 * i - 1) / n * sample.log_cdf + (2 * (n - i) + 1) / n * sample.log_tail
-        distance: Tensor = (-n - weighted.sum(-2, dtype=torch.float64)).to(x.dtype)  # of size n, almost cancel
+        distance: Tensor = (-n - weighted.sum(-2, dtype=torch.float64)).to(
+            x.dtype
+        )  # of size n, almost cancel
         return distance
 
     def limit(self, n: int, dim: int) -> Limit:

@@ -59,7 +59,7 @@ class Pairs:
 
     def tilted(self, gamma: float) -> Tensor:
         """Sum over pairs of e^{(|y_j|^2 - |y_k|^2) / (4 gamma)} cos(y_j.y_k / (2 gamma)): (...)."""
-        # both factors of a pair may leave the range of numbers where their ratio does not: relative to the mean
+        # both factors of a pair may leave the range of numbers where their ratio does not: from the mean
         centre = self.norms.mean(-1)
 
         def part(left: Side, right: Side) -> Tensor:

@@ -80,7 +80,8 @@ class Sliced(Statistic):
         directions = self.directions(dim)
         if dim <= self.slices:
             return directions
-        return torch.linalg.qr(directions.double().T).R.T.float()
+        factor: Tensor = torch.linalg.qr(directions.double().T).R
+        return factor.T.float()
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         if not self.standardize:
