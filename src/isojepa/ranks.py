@@ -126,6 +126,19 @@ def transformed() -> bool:
     return bool(torch._C._are_functorch_transforms_active())
 
 
+@contextlib.contextmanager
+def untransformed() -> Iterator[None]:
+    """Inside, tensors that depend on no argument of a `torch.func` transform are made as if there were none.
+
+    vmap refuses random numbers, since it cannot know whether they are to be the same for all.
+    """
+    if not transformed():
+        yield
+        return
+    with torch._C._DisableFuncTorch():
+        yield
+
+
 def _check_plain() -> None:
     """Say that a transform of `torch.func` cannot look through what ranks send each other."""
     if transformed():

@@ -18,6 +18,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from isojepa import ranks
 from isojepa.names import choose
 
 
@@ -34,7 +35,9 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
         >>> draw_directions(3, 5, torch.Generator(), "orthogonal").shape
         torch.Size([5, 3])
     """
-    return choose("sampler", sampler, SAMPLERS)(dim, slices, generator)
+    draw = choose("sampler", sampler, SAMPLERS)
+    with ranks.untransformed():  # one set of directions, whatever a transform of torch.func makes of the rest
+        return draw(dim, slices, generator)
 
 
 def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:
