@@ -18,7 +18,8 @@ from isojepa.certificates.embeddings import Embeddings, NotFinite
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
-from isojepa.certificates.reading import read_array, read_named
+from isojepa.certificates.left_out import LeftOut
+from isojepa.certificates.reading import read_array, read_embeddings, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
 from isojepa.certificates.sentences import Line, format_value
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -31,6 +32,7 @@ __all__ = [
     "Examination",
     "Interval",
     "LagSpectrum",
+    "LeftOut",
     "Line",
     "Mode",
     "NoBound",
@@ -53,5 +55,6 @@ __all__ = [
     "predict_r2",
     "predict_r2_of_sample",
     "read_array",
+    "read_embeddings",
     "read_named",
 ]

@@ -5,6 +5,7 @@ import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
+from isojepa.certificates.inputs import Brought, Given, draw_pairs, is_paths, is_record, of_paths, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -26,7 +28,8 @@ from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.seeds import generator
 from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
-from isojepa.worlds.source import check_source, moving, observable, ordered
+from isojepa.worlds.brought import as_source
+from isojepa.worlds.source import moving, observable
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "isotropy")
@@ -51,12 +54,12 @@ class _Case:
 
 @checked
 def certify(
-    source: nn.Module | Callable[[Tensor], Tensor] | Tensor | np.ndarray,
-    world: Source | None = None,
+    source: nn.Module | Callable[[Tensor], Tensor] | Brought,
+    world: Source | Any | None = None,
     *,
-    next: Tensor | np.ndarray | None = None,
-    latents: Tensor | np.ndarray | None = None,
-    latents_next: Tensor | np.ndarray | None = None,
+    next: Brought | None = None,
+    latents: Brought | None = None,
+    latents_next: Brought | None = None,
     rho: float | None = None,
     trajectory: bool = False,
     drop: bool = False,
@@ -72,14 +75,17 @@ def certify(
     rows, and are right as long as a block is long against the memory of the path.
 
     Args:
-        source: an encoder, with `world`; or (n, m) embeddings; or trajectories of them, (steps, paths, m).
-            Arrays may be memory maps or HDF5 datasets: they are read once, in pieces.
-        world: where pairs are sampled from for an encoder.
+        source: an encoder, with `world`; or (n, m) embeddings; or trajectories of them, (steps, paths, m), or
+            a list of paths (steps_i, m) of unequal lengths. Arrays may be memory maps or HDF5 datasets: they
+            are read once, in pieces. Or a file of them by name, as the command takes it, which may also hold
+            second views and latents; or the folder of a record.
+        world: where pairs are sampled from for an encoder; or pairs `(x, x_next)`, or a DataLoader of them.
         next: (n, m) embeddings of the second view of each pair: without them there is no bound. Trajectories
             bring their own: the next step.
         latents: true latents, shaped like the embeddings: without them there is no recovery.
         latents_next: true latents of the second views; the assumptions are checked on both.
-        rho: correlation of the latents across a pair: without it there is no bound.
+        rho: correlation of the latents across a pair: without it there is no bound. A world mostly knows its
+            own; pairs and recordings do not.
         trajectory: the rows of (n, m) embeddings are the successive steps of one path.
         drop: leave out rows with NaN or Inf instead of refusing them.
         checks: also measure spectrum and assumptions, which takes a few seconds.
@@ -103,18 +109,28 @@ def certify(
         raise ValueError(
             f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
         )
+    if world is None and is_record(source):
+        from isojepa import runs  # all of training: only for those who name a record
+
+        source, world, _ = runs.load_run(Path(source))
     if world is not None:
-        if any(given is not None for given in (next, latents, latents_next, rho)) or trajectory:
-            raise ValueError("an encoder with a world brings its own next, latents and rho")
+        known = as_source(world)
+        if any(given is not None for given in (next, latents, latents_next)) or trajectory:
+            raise ValueError("an encoder with a world brings its own next and latents")
+        if rho is not None and known.facts.correlation is not None:
+            raise ValueError(
+                f"an encoder with a world brings its own rho, {known.facts.correlation}: leave rho out"
+            )
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        case = _in_world(source, check_source(world), samples, seed, drop, checks)
+        case = _in_world(source, known, rho, samples, seed, drop, checks)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         if samples is not None:
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
-        case = _of_arrays(source, next, latents, latents_next, rho, trajectory, drop)
+        given = read_given(Given(source, next, latents, latents_next))
+        case = _of_arrays(given.h, given.h_next, given.z, given.z_next, rho, trajectory, drop)
     return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
 
 
@@ -126,6 +142,7 @@ def default_samples(dim: int) -> int:
 def _in_world(
     encoder: Callable[[Tensor], Tensor],
     world: Source,
+    rho: float | None,
     samples: int | None,
     seed: int,
     drop: bool,
@@ -133,13 +150,16 @@ def _in_world(
 ) -> _Case:
     facts = world.facts
     count = default_samples(facts.dim or 1) if samples is None else samples
-    batch = (world.in_order() if ordered(world) else world).sample(count, generator(seed, "certify"))
+    batch = draw_pairs(world, count, seed)
     if len(batch.views) < 2:
         raise ValueError(f"a certificate needs two views of each state, got {len(batch.views)}")
     z, z_next = (None, None) if batch.z is None else batch.z[:2]
     h, h_next = (embed(encoder, view) for view in batch.views[:2])
     embeddings = Embeddings(h, h_next, z, z_next, drop)
-    rho, missing = _usable_rho(world)
+    if rho is None:
+        rho, missing = _usable_rho(world)
+    else:
+        rho, missing = check_rho(rho), None
     trajectories = None
     if checks and rho is not None and facts.dim is not None and moving(world):
         steps, count = _lengths(rho, facts.dim)
@@ -167,6 +187,8 @@ def _of_arrays(
 ) -> _Case:
     rho = None if rho is None else check_rho(rho)
     missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
+    if is_paths(source):
+        return _of_paths(source, second, latents, latents_next, rho, missing, drop)
     shape = _shape(source)
     if trajectory and len(shape) == 2:
         source, latents = (
@@ -196,6 +218,22 @@ def _of_arrays(
     return _Case(Embeddings(first, following, z_first, z_following, drop), rho, missing, trajectories=h)
 
 
+def _of_paths(
+    source: Any,
+    second: Any,
+    latents: Any,
+    latents_next: Any,
+    rho: float | None,
+    missing: NoBound | None,
+    drop: bool,
+) -> _Case:
+    """A list of paths (steps_i, dim): pairs within each, and a block of equal lengths for the spectrum."""
+    if second is not None or latents_next is not None:
+        raise ValueError("trajectories bring their own second views, the next steps: leave next out")
+    embeddings, block = of_paths(source, latents, drop)
+    return _Case(embeddings, rho, missing, trajectories=block)
+
+
 def _shape(source: Any) -> tuple[int, ...]:
     if source is None:
         raise ValueError("embeddings must be an array (samples, dim), got None")
@@ -203,8 +241,8 @@ def _shape(source: Any) -> tuple[int, ...]:
         return tuple(np.shape(source))
     except ValueError as error:
         raise ValueError(
-            "embeddings must be one array, (samples, dim) or (steps, paths, dim), got a list of unequal "
-            "lengths"
+            "embeddings must be one array, (samples, dim) or (steps, paths, dim), or a list of arrays "
+            "(steps, dim), one for each path, got a list of something else"
         ) from error
 
 

@@ -9,13 +9,13 @@ from statistics import fmean
 from typing import Any
 
 import tyro
-from rich.table import Table
 from torch import nn
 
 from isojepa import registry, runs, threads
 from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
+from isojepa.cli.tables import Column, print_table
 from isojepa.config import Config
 from isojepa.files import plain
 from isojepa.names import choose
@@ -173,10 +173,7 @@ class List:
             print_json(described)
             return 0
         for kind, rows in described.items():
-            table = Table(title=kind, title_justify="left", box=None, show_header=False, title_style="bold")
-            for name, line in rows.items():
-                table.add_row(f"  {name}", line)
-            out.print(table)
+            print_table((Column(), Column(prose=True)), list(rows.items()), title=kind, indent=3)
         return 0
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from isojepa import ranks
 from isojepa.arguments import check_count, checked
 from isojepa.names import choose
 
@@ -37,7 +38,9 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
         torch.Size([5, 3])
     """
     draw = choose("sampler", sampler, SAMPLERS)
-    return draw(check_count("dim", dim), check_count("slices", slices), generator)
+    dim, slices = check_count("dim", dim), check_count("slices", slices)
+    with ranks.untransformed():  # one set of directions, whatever a transform of torch.func makes of the rest
+        return draw(dim, slices, generator)
 
 
 def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:

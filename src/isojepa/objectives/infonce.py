@@ -72,7 +72,7 @@ class InfoNCE(nn.Module):
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         sigma = self.log_sigma.exp()
-        alignment, regularizer = contrast(ranks.gather(check_views(views)) / sigma)
+        alignment, regularizer = contrast(ranks.gather(check_views(views, generator)) / sigma)
         return combine(self.weight, alignment, regularizer, sigma=sigma)
 
     def extra_repr(self) -> str:
@@ -107,7 +107,7 @@ class AnInfoNCE(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
-        check_views(views)
+        check_views(views, generator)
         if views.shape[-1] != len(self.log_sigma):
             raise ValueError(f"views must have dim {len(self.log_sigma)}, got shape {tuple(views.shape)}")
         alignment, regularizer = contrast(ranks.gather(views) / self.log_sigma.exp())
@@ -142,7 +142,7 @@ class SlicedInfoNCE(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
-        views = ranks.gather(check_views(views))
+        views = ranks.gather(check_views(views, generator))
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
         projected = _project(views, frames) / self.sigma

@@ -60,7 +60,7 @@ class LeJEPA(nn.Module):
             global_views: how many of the first views of this batch make the centre, where the module was not
                 told.
         """
-        check_views(views)
+        check_views(views, generator)
         global_views = global_views if self.global_views is None else self.global_views
         if global_views is not None and not 1 <= global_views <= len(views):
             raise ValueError(f"global_views must be at most the {len(views)} views, got {global_views}")

@@ -15,6 +15,7 @@ from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Stati
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.sliced import check_univariate, slice_means
 from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swapped
+from isojepa.objectives.loss import check_alone
 from isojepa.seeds import Stream, generator
 
 
@@ -90,6 +91,7 @@ class SIGReg(nn.Module):
         Raises:
             ValueError: a wrong shape or type, or fewer samples than the test needs.
         """
+        check_alone(embeddings, generator)
         views = self._views(check_shape(embeddings))
         warn_if_swapped(views)
         directions = self._directions(views.shape[-1], generator).to(views.device)

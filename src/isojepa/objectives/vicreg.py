@@ -48,7 +48,7 @@ class VICReg(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
-        check_views(views)
+        check_views(views, generator)
         dim = views.shape[-1]
         matrix, _ = covariance_and_mean(views)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isojepa import ranks
 from isojepa.arguments import checked
-from isojepa.objectives.loss import at_least_float32, check_samples
+from isojepa.objectives.loss import at_least_float32, check_alone, check_samples
 
 
 class Whitening(nn.Module):
@@ -31,6 +31,7 @@ class Whitening(nn.Module):
 
     def forward(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the scalar penalty of embeddings (..., batch, dim); nothing is drawn."""
+        check_alone(embeddings, generator)
         check_samples(embeddings)
         if self.pooled:
             embeddings = embeddings.reshape(-1, embeddings.shape[-1])

@@ -89,13 +89,18 @@ class Recorded:
         ordered: bool = False,
         transform: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
+        if states is None:
+            raise ValueError(
+                "states must be recorded, got None: of observations alone, use "
+                "isojepa.worlds.Observed(observations)"
+            )
         self.states = Trajectories.of("states", states)
         if len(self.states.shape) != 1:
             raise ValueError(f"states must be vectors, got shape {self.states.shape} at each step")
         self.observations = None if observations is None else Trajectories.of("observations", observations)
         if self.observations is not None:
             self.observations.check_lengths("observations", self.states)
-        self.stride = _check_stride(stride, self.states.longest)
+        self.stride = check_stride(stride, self.states.longest)
         if not 0 <= swap <= 0.5:
             raise ValueError(f"swap must lie in [0, 1/2], got {swap}")
         self.swap, self.transform, self.ordered = float(swap), transform, ordered
@@ -339,7 +344,8 @@ class RecordedWorld:
         return f"RecordedWorld({self.recorded!r})"
 
 
-def _check_stride(stride: int, longest: int) -> int:
+def check_stride(stride: int, longest: int) -> int:
+    """Return the steps between the ends of a pair, or say what is wrong with them."""
     if np.ndim(stride) != 0:
         raise ValueError(
             "stride must be one number: both ends of a pair are whole states, so coordinates cannot have "

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isojepa import ranks
 from isojepa.arguments import checked
 from isojepa.objectives.gaussianity.null import Limit, Null
+from isojepa.objectives.gaussianity.pairs import Pairs
 from isojepa.objectives.loss import at_least_float32, check_floats
 
 
@@ -132,9 +133,9 @@ class Multivariate(Statistic):
         self.standardize = standardize
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return self._pairs(whitened(x) if self.standardize else x.double(), n)
+        return self._pairs(Pairs(whitened(x) if self.standardize else x.double()), n)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
         raise NotImplementedError
 
     def _held(self, n: int, dim: int) -> int:
@@ -183,6 +184,8 @@ def check_finite(x: Tensor) -> Tensor:
 
 def check_varies(variance: Tensor, mean: Tensor) -> Tensor:
     """Return the variance of each slice, or say that a statistic divided by it needs it to be positive."""
+    if ranks.transformed():  # nothing can be asked of a value inside of vmap: the statistic is NaN there
+        return variance
     kind = torch.finfo(variance.dtype)
     rounding = (16 * kind.eps * mean) ** 2 + kind.tiny
     flat = int(((variance <= rounding) & rounding.isfinite()).sum())  # NaN and Inf are passed on
