@@ -9,12 +9,13 @@ from typing import Any
 
 import h5py
 import numpy as np
+import torch
 from safetensors.numpy import save
 
 from isojepa.cli import main
 from tests.fuzz.values import Case, Rng
 
-KINDS = ("npy", "npz", "csv", "safetensors", "h5")
+KINDS = ("npy", "npz", "csv", "safetensors", "h5", "pt")
 DTYPES = ("f8", "f4", "f2", "i8", "i1", "u2", "?", "c16", "S3", "U2", "M8[s]", ">f8", "V4", "O")
 NAMES = ("h", "embeddings", "h_next", "z", "x", "nope", "", "a/b", "\x1b[31m", "[/red]", "__metadata__")
 CELLS = (
@@ -41,7 +42,9 @@ def make_case(rng: Rng, folder: Path) -> Case:
     kind = rng.choice(KINDS)
     path = folder / f"fuzzed.{kind}"
     path.unlink(missing_ok=True)
-    content = {"npy": _npy, "npz": _npz, "csv": _csv, "safetensors": _safetensors, "h5": _hdf5}[kind](rng)
+    content = {"npy": _npy, "npz": _npz, "csv": _csv, "safetensors": _safetensors, "h5": _hdf5, "pt": _torch}[
+        kind
+    ](rng)
     if rng.random() < 0.3 and content:
         content = _damaged(rng, content)
     path.write_bytes(content)
@@ -164,6 +167,41 @@ def _safetensors(rng: Rng) -> bytes:
         text = json.dumps(header).encode()
         content = struct.pack("<Q", rng.choice([len(text), 10**15, 0])) + text + bytes(32)
     return content
+
+
+def _torch(rng: Rng) -> bytes:
+    file = io.BytesIO()
+    h = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    torch.save(
+        rng.choice(
+            [
+                h,
+                {"h": h, "z": h},
+                {"h": h, "epoch": 3},
+                {"h": h > 0},
+                {"h": h.to_sparse()},
+                {},
+                [],
+                [h],
+                3,
+                None,
+                "x",
+            ]
+            + [
+                {"h": None},
+                {3: h},
+                {"h": [h]},
+                h[:0],
+                h.to(torch.complex64),
+                h.bfloat16(),
+                h.half(),
+                h[0, 0],
+                {"x": h},
+            ]
+        ),
+        file,
+    )
+    return file.getvalue()
 
 
 def _hdf5(rng: Rng) -> bytes:

@@ -16,7 +16,7 @@ from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
 from isojepa.cli.tables import Column, print_table
-from isojepa.config import Config
+from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
@@ -216,8 +216,9 @@ def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], N
     tell(certificate)
     points = points_in_world(encoder, world)
     result = record.result or {}
-    named = record.config["world"]
-    title = f"{record.config['objective']['name']} on the {named.get('mixing', named['name'])} world"
+    config = config_from(record.config)  # a config made by hand may leave names out
+    mixing = flatten(config.world).get("mixing", config.world.name)
+    title = f"{config.objective.name} on the {mixing} world"
     write_page(
         page,
         title=title,

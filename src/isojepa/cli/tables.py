@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from isojepa.cli.printing import out
-from isojepa.terminal import Console
+from isojepa.terminal import Console, visible
 
 Cell = str | Text
 _WIDE = 140  # of output that goes to a file or a program, where nobody said how wide

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import checked
+from isojepa.arguments import as_float, checked
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Facts, Source
@@ -351,7 +351,8 @@ def check_stride(stride: int, longest: int) -> int:
             "stride must be one number: both ends of a pair are whole states, so coordinates cannot have "
             f"strides of their own, got {stride}"
         )
-    if int(stride) != stride or stride < 1:
+    number = as_float(stride)
+    if number is None or not number.is_integer() or number < 1:
         raise ValueError(f"stride must be a positive integer, got {stride}")
     if stride >= longest:
         raise ValueError(f"stride must be below the {longest} steps of the longest path, got {stride}")
