@@ -19,6 +19,7 @@ SMALL = [
     "version",
     "terminal",
     "opening",
+    "arguments",
 ]
 ORDER = [
     "laws",

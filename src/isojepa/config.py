@@ -7,6 +7,7 @@ out, so that no record depends on a default of the day.
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from isojepa.arguments import check_type, checked
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.files import read_json
-from isojepa.names import unknown
+from isojepa.names import shown, unknown
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.opening import CONFIG, parse_yaml, read_bytes
-from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, settings
+from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, is_spec, settings
 from isojepa.training.formats import HEADER, migrate
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.world import WorldSpec
@@ -44,6 +46,14 @@ class Config:
     objective: Spec = field(default_factory=LeJEPASpec)
     training: Recipe = field(default_factory=Recipe)
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in SECTIONS.items():
+            spec = getattr(self, name)
+            if not is_spec(spec, kind):
+                raise ValueError(f"{name} must be the spec of a component of kind {kind}, got {shown(spec)}")
+        check_type("training", self.training, Recipe)
+        object.__setattr__(self, "seed", check_type("seed", self.seed, int))
 
     def resolved(self) -> "Config":
         """The same with every setting that follows from others written out.
@@ -73,6 +83,7 @@ def section_values(spec: Spec) -> dict[str, Any]:
     return {"name": spec.name, **flatten(spec)}
 
 
+@checked
 def read_config(path: str | Path) -> Config:
     """Read a config from a YAML or JSON file; what it leaves out takes the defaults.
 
@@ -103,11 +114,11 @@ def config_from(data: Any) -> Config:
     problems: list[str] = []
     data = {} if data is None else data
     if not isinstance(data, Mapping):
-        raise ValueError(f"config must be a mapping, got {data!r}")
+        raise ValueError(f"config must be a mapping, got {shown(data)}")
     keys = [item.name for item in dataclasses.fields(Config)]
     for key in data:
         if key not in keys:
-            problems.append(unknown(f"config key {key!r}", key, keys))
+            problems.append(unknown(f"config key {shown(key)}", key, keys))
     parts: dict[str, Any] = {}
     for name, kind in SECTIONS.items():
         if name in data:
@@ -125,7 +136,7 @@ def section_from(kind: str, data: Any, where: str, problems: list[str]) -> Spec:
     """Build one section; a name alone stands for the component with its defaults."""
     data = {"name": data} if isinstance(data, str) else {} if data is None else data
     if not isinstance(data, Mapping):
-        problems.append(f"{where} must be a mapping, got {data!r}")
+        problems.append(f"{where} must be a mapping, got {shown(data)}")
         return find(kind)()
     try:
         cls = find(kind, data.get("name"))
@@ -159,7 +170,7 @@ def stray(where: str, key: str, cls: Any, known: Mapping[str, Setting], given: M
 def _recipe(data: Any, problems: list[str]) -> Recipe:
     data = {} if data is None else data
     if not isinstance(data, Mapping):
-        problems.append(f"training must be a mapping, got {data!r}")
+        problems.append(f"training must be a mapping, got {shown(data)}")
         return Recipe()
     known = settings(Recipe, data)
     values = {}
@@ -182,8 +193,8 @@ def _read_yaml(path: Path) -> Any:
 def _value(setting: Setting, value: Any, where: str, problems: list[str]) -> Any:
     try:
         return _coerce(setting.type, value)
-    except (TypeError, ValueError):
-        problems.append(f"{where} must be {_spell(setting.type)}, got {value!r}")
+    except (TypeError, ValueError, OverflowError):
+        problems.append(f"{where} must be {_spell(setting.type)}, got {shown(value)}")
         return setting.default
 
 
@@ -198,18 +209,26 @@ def _coerce(kind: Any, value: Any) -> Any:
         if option is int and isinstance(value, int) and not isinstance(value, bool):
             return value
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return _finite(value)
         if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
             return tuple(_coerce(typing.get_args(option)[0], entry) for entry in value)
     if isinstance(value, str):
         if float in options:
             try:
-                return float(value)  # YAML 1.1 reads 1e-3, without a dot, as text
+                return _finite(value)  # YAML 1.1 reads 1e-3, without a dot, as text
             except ValueError:
                 pass
         if str in options:
             return value
     raise TypeError(kind)
+
+
+def _finite(value: Any) -> float:
+    """No setting is NaN or Inf, and none is a number that a float cannot hold."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise OverflowError(number)
+    return number
 
 
 def _spell(kind: Any) -> str:

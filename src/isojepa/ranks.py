@@ -97,6 +97,7 @@ def total(x: Tensor) -> Tensor:
     """Sum a tensor over ranks; differentiable."""
     if world_size() == 1:
         return x
+    _check_plain()
     summed: Tensor = _Total.apply(x, _group.get())  # type: ignore[no-untyped-call]
     return summed
 
@@ -115,8 +116,36 @@ def gather(x: Tensor) -> Tensor:
     """The whole batch on every rank: (..., samples, k), samples in order of rank; differentiable."""
     if world_size() == 1:
         return x
+    _check_plain()
     whole: Tensor = _Gather.apply(x, _group.get())  # type: ignore[no-untyped-call]
     return whole
+
+
+def transformed() -> bool:
+    """Whether a transform of `torch.func` (grad, vmap, jacrev, ...) is at work: what autograd itself asks."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+@contextlib.contextmanager
+def untransformed() -> Iterator[None]:
+    """Inside, tensors that depend on no argument of a `torch.func` transform are made as if there were none.
+
+    vmap refuses random numbers, since it cannot know whether they are to be the same for all.
+    """
+    if not transformed():
+        yield
+        return
+    with torch._C._DisableFuncTorch():
+        yield
+
+
+def _check_plain() -> None:
+    """Say that a transform of `torch.func` cannot look through what ranks send each other."""
+    if transformed():
+        raise ValueError(
+            "torch.func transforms must be used on one rank, got a batch that is shared by "
+            f"{world_size()}: use torch.autograd, or isojepa.ranks.alone() for this rank's samples alone"
+        )
 
 
 class _Total(torch.autograd.Function):
@@ -130,11 +159,9 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream):  # type: ignore[no-untyped-def]
-        # every rank's loss depends on every rank's term
-        summed = upstream.clone(memory_format=torch.contiguous_format)
-        with meeting():
-            dist.all_reduce(summed, group=ctx.group)
-        return summed, None
+        # every rank's loss depends on every rank's term; by the function itself, so that this has a
+        # derivative too
+        return _Total.apply(upstream, ctx.group), None  # type: ignore[no-untyped-call]
 
 
 class _Gather(torch.autograd.Function):
@@ -158,7 +185,5 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, upstream):  # type: ignore[no-untyped-def]
-        summed = upstream.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
-        with meeting():
-            dist.all_reduce(summed, group=ctx.group)
-        return summed[ctx.start : ctx.start + ctx.length].movedim(0, -2), None
+        summed = _Total.apply(upstream, ctx.group)  # type: ignore[no-untyped-call]
+        return summed.narrow(-2, ctx.start, ctx.length), None

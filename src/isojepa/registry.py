@@ -216,6 +216,11 @@ def find(kind: str, name: str | None = None) -> type[Spec]:
     return choose(kind, _defaults.get(kind, next(iter(table))) if name is None else name, table)
 
 
+def is_spec(thing: Any, kind: str) -> bool:
+    """Whether something is the spec of a component of a kind."""
+    return type(thing) in components(kind).values()
+
+
 def summary(cls: type) -> str:
     """What a component is, in one line."""
     return (inspect.getdoc(cls) or "").partition("\n")[0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from isojepa.arguments import checked
 from isojepa.config import Config, config_from
 from isojepa.names import unknown
 from isojepa.registry import Context
@@ -27,6 +28,7 @@ def context_of(config: Config, source: Source) -> Context:
     return replace(context, embedding=config.encoder.embedding(context))
 
 
+@checked
 def build_all(config: Config) -> tuple[nn.Module, Source, Any]:
     """Build encoder, source and objective of a config.
 
@@ -39,6 +41,7 @@ def build_all(config: Config) -> tuple[nn.Module, Source, Any]:
     return config.encoder.build(context), source, config.objective.build(context)
 
 
+@checked
 def train(
     config: Config,
     folder: str | Path = "runs",
@@ -75,6 +78,7 @@ def record_path(config: Config, folder: str | Path = "runs") -> Path:
     return find_record(folder, record_id(config.to_dict()))
 
 
+@checked
 def load(record: str | Path | Record, model: nn.Module | None = None, *, name: str = "encoder") -> nn.Module:
     """The trained model of a finished record, in evaluation mode.
 

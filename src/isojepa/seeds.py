@@ -15,6 +15,10 @@ from typing import Any
 
 import torch
 
+from isojepa.names import shown
+
+_LARGEST = 1 << 4096  # Python writes no integer of many thousand digits
+
 
 def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """Return the generator of one named stream of a seed.
@@ -28,11 +32,21 @@ def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu")
         >>> torch.randn(2, generator=generator(0, "data", 5)).shape
         torch.Size([2])
     """
-    text = json.dumps([operator.index(seed), *map(str, stream)])
+    text = json.dumps([_whole(seed), *map(str, stream)])
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     source = torch.Generator(device=device)
     source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer
     return source
+
+
+def _whole(seed: Any) -> int:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise ValueError(f"seed must be an integer, got {shown(seed)}") from None
+    if abs(number) >= _LARGEST:
+        raise ValueError(f"seed must be an integer of fewer digits, got {shown(seed)}")
+    return number
 
 
 @contextlib.contextmanager

@@ -324,9 +324,9 @@ def test_an_encoder_that_does_not_fit_the_world_is_told_before_training(spiral):
     [
         ({"steps": 0}, "steps must be an integer of at least 1, got 0"),
         ({"batch": 1}, "batch must be an integer of at least 2, got 1"),
-        ({"learning_rate": -1.0}, "learning_rate must be positive, got -1.0"),
+        ({"learning_rate": -1.0}, "learning_rate must be positive and finite, got -1.0"),
         ({"schedule": "cosin"}, "schedule must be one of .*did you mean"),
-        ({"clip": 0.0}, "clip must be positive or none"),
+        ({"clip": 0.0}, "clip must be positive and finite or none"),
         ({"warmup": 1.0}, r"warmup must lie in \[0, 1\)"),
     ],
 )

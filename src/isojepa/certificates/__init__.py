@@ -18,8 +18,9 @@ from isojepa.certificates.embeddings import Embeddings, NotFinite
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.left_out import LeftOut
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
-from isojepa.certificates.reading import read_array, read_named
+from isojepa.certificates.reading import read_array, read_embeddings, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
 from isojepa.certificates.sentences import Line, format_value
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -32,6 +33,7 @@ __all__ = [
     "Examination",
     "Interval",
     "LagSpectrum",
+    "LeftOut",
     "Line",
     "MaximalCorrelation",
     "Mode",
@@ -56,5 +58,6 @@ __all__ = [
     "predict_r2",
     "predict_r2_of_sample",
     "read_array",
+    "read_embeddings",
     "read_named",
 ]

@@ -32,6 +32,7 @@ from typing import Literal
 
 import numpy as np
 
+from isojepa.arguments import check_number, checked
 from isojepa.certificates.embeddings import Embeddings, check_rho
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import Views, read_views
@@ -79,6 +80,7 @@ class Bound:
     refuted: bool
 
 
+@checked
 def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: float = 0.95) -> Bound:
     """Measure Theorem 3's bound on the recovery error.
 
@@ -90,6 +92,7 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
     Raises:
         ValueError: rho outside (0, 1), or too few pairs.
     """
+    check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
     rho = check_rho(rho)
     views = read_views(Embeddings(h, h_next))
     missing = too_few(views)

@@ -5,22 +5,25 @@ import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import NoBound, bounds_at, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
-from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
+from isojepa.certificates.embeddings import Embeddings, to_float64
 from isojepa.certificates.grades import CLOSE
+from isojepa.certificates.inputs import Brought, Given, draw_pairs, is_paths, is_record, of_paths, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.recovery import RecoveryReading
-from isojepa.certificates.rho import RhoOrigin, bound_curve, check_origin
+from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
 from isojepa.encoders.modes import embed
@@ -28,7 +31,8 @@ from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.seeds import generator
 from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
-from isojepa.worlds.source import check_source, moving, observable, ordered
+from isojepa.worlds.brought import as_source
+from isojepa.worlds.source import moving, observable
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
@@ -52,13 +56,14 @@ class _Case:
     world: Source | None = None
 
 
+@checked
 def certify(
-    source: nn.Module | Callable[[Tensor], Tensor] | Tensor | np.ndarray,
-    world: Source | None = None,
+    source: nn.Module | Callable[[Tensor], Tensor] | Brought,
+    world: Source | Any | None = None,
     *,
-    next: Tensor | np.ndarray | None = None,
-    latents: Tensor | np.ndarray | None = None,
-    latents_next: Tensor | np.ndarray | None = None,
+    next: Brought | None = None,
+    latents: Brought | None = None,
+    latents_next: Brought | None = None,
     rho: float | None = None,
     rho_from: str | None = None,
     rate: float | None = None,
@@ -76,15 +81,18 @@ def certify(
     rows, and are right as long as a block is long against the memory of the path.
 
     Args:
-        source: an encoder, with `world`; or (n, m) embeddings; or trajectories of them, (steps, paths, m).
-            Arrays may be memory maps or HDF5 datasets: they are read once, in pieces.
-        world: where pairs are sampled from for an encoder.
+        source: an encoder, with `world`; or (n, m) embeddings; or trajectories of them, (steps, paths, m), or
+            a list of paths (steps_i, m) of unequal lengths. Arrays may be memory maps or HDF5 datasets: they
+            are read once, in pieces. Or a file of them by name, as the command takes it, which may also hold
+            second views and latents; or the folder of a record.
+        world: where pairs are sampled from for an encoder; or pairs `(x, x_next)`, or a DataLoader of them.
         next: (n, m) embeddings of the second view of each pair: without them there is no bound. Trajectories
             bring their own: the next step.
         latents: true latents, shaped like the embeddings: without them there is no recovery.
         latents_next: true latents of the second views; the assumptions are checked on both.
-        rho: correlation of the latents across a pair. Without it, it is measured on the latents if both views
-            have them, else estimated from the embeddings, and what rests on that is at most conditional.
+        rho: correlation of the latents across a pair. A world mostly knows its own; pairs and recordings do
+            not. Without it, it is measured on the latents if both views have them, else estimated from the
+            embeddings, and what rests on that is at most conditional.
         rho_from: where rho comes from: "design" of the pairs, true "states" or a known "rate". Without it
             the certificate is at most conditional.
         rate: in place of rho, at which the latents forget per step or pair: rho = exp(-rate).
@@ -112,20 +120,29 @@ def certify(
         raise ValueError(
             f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
         )
+    known = known_rho(rho, rho_from, rate)
+    if world is None and is_record(source):
+        from isojepa import runs  # all of training: only for those who name a record
+
+        source, world, _ = runs.load_run(Path(source))
     if world is not None:
-        given = (next, latents, latents_next, rho, rho_from, rate)
-        if any(one is not None for one in given) or trajectory:
-            raise ValueError("an encoder with a world brings its own next, latents and rho")
+        place = as_source(world)
+        if any(one is not None for one in (next, latents, latents_next)) or trajectory:
+            raise ValueError("an encoder with a world brings its own next and latents")
+        if known is not None and place.facts.correlation is not None:
+            raise ValueError(
+                f"an encoder with a world brings its own rho, {place.facts.correlation}: leave rho out"
+            )
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        case = _in_world(source, check_source(world), samples, seed, drop, checks)
+        case = _in_world(source, place, known, samples, seed, drop, checks)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         if samples is not None:
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
-        known = _known_rho(rho, rho_from, rate)
-        case = _of_arrays(source, next, latents, latents_next, known, trajectory, drop)
+        given = read_given(Given(source, next, latents, latents_next))
+        case = _of_arrays(given.h, given.h_next, given.z, given.z_next, known, trajectory, drop)
     return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
 
 
@@ -137,6 +154,7 @@ def default_samples(dim: int) -> int:
 def _in_world(
     encoder: Callable[[Tensor], Tensor],
     world: Source,
+    known: tuple[float, RhoOrigin] | None,
     samples: int | None,
     seed: int,
     drop: bool,
@@ -144,20 +162,22 @@ def _in_world(
 ) -> _Case:
     facts = world.facts
     count = default_samples(facts.dim or 1) if samples is None else samples
-    batch = (world.in_order() if ordered(world) else world).sample(count, generator(seed, "certify"))
+    batch = draw_pairs(world, count, seed)
     if len(batch.views) < 2:
         raise ValueError(f"a certificate needs two views of each state, got {len(batch.views)}")
     z, z_next = (None, None) if batch.z is None else batch.z[:2]
     h, h_next = (embed(encoder, view) for view in batch.views[:2])
     embeddings = Embeddings(h, h_next, z, z_next, drop)
-    rho, missing = _usable_rho(world)
+    rho, missing = _usable_rho(world) if known is None else (known[0], None)
     trajectories = None
     if checks and rho is not None and facts.dim is not None and moving(world):
         steps, count = _lengths(rho, facts.dim)
         path = world.trajectory(count, steps, generator(seed, "trajectories")).x
         flat = embed(encoder, path.flatten(0, 1))
         trajectories = flat.unflatten(0, path.shape[:2]).double().numpy()
-    return _Case(embeddings, rho, missing, "world", trajectories, encoder, world)
+    return _Case(
+        embeddings, rho, missing, "world" if known is None else known[1], trajectories, encoder, world
+    )
 
 
 def _lengths(rho: float, dim: int) -> tuple[int, int]:
@@ -178,6 +198,11 @@ def _of_arrays(
 ) -> _Case:
     rho, origin = known or (None, None)
     missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
+    if is_paths(source):
+        if second is not None or latents_next is not None:
+            raise ValueError("trajectories bring their own second views, the next steps: leave next out")
+        embeddings, block = of_paths(source, latents, drop)
+        return _Case(embeddings, rho, missing, origin, trajectories=block)
     shape = _shape(source)
     if trajectory and len(shape) == 2:
         source, latents = (
@@ -208,21 +233,6 @@ def _of_arrays(
     return _Case(embeddings, rho, missing, origin, trajectories=h)
 
 
-def _known_rho(rho: Any, rho_from: str | None, rate: Any) -> tuple[float, RhoOrigin] | None:
-    """The correlation and where it comes from; None if it was not given."""
-    if rate is not None:
-        if rho is not None or rho_from is not None:
-            raise ValueError("rate stands in the place of rho and rho_from: give one of them")
-        if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
-            raise ValueError(f"rate must be positive and finite, got {rate!r}")
-        return check_rho(math.exp(-float(rate))), "rate"
-    if rho is None:
-        if rho_from is not None:
-            raise ValueError(f"rho_from tells where rho comes from, got {rho_from!r} without a rho")
-        return None
-    return check_rho(rho), "given" if rho_from is None else check_origin(rho_from)
-
-
 def _shape(source: Any) -> tuple[int, ...]:
     if source is None:
         raise ValueError("embeddings must be an array (samples, dim), got None")
@@ -230,8 +240,8 @@ def _shape(source: Any) -> tuple[int, ...]:
         return tuple(np.shape(source))
     except ValueError as error:
         raise ValueError(
-            "embeddings must be one array, (samples, dim) or (steps, paths, dim), got a list of unequal "
-            "lengths"
+            "embeddings must be one array, (samples, dim) or (steps, paths, dim), or a list of arrays "
+            "(steps, dim), one for each path, got a list of something else"
         ) from error
 
 
@@ -250,7 +260,7 @@ def _pairs(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _usable_rho(world: Source) -> tuple[float | None, NoBound | None]:
     correlation = world.facts.correlation
     if correlation is None:
-        return None, NoBound("world", "this world does not say how its pairs correlate")
+        return None, NoBound("rho", "this world does not say how its pairs correlate")
     if not world.facts.gaussian:
         return None, NoBound("world", "Theorem 3 asks for Gaussian latents and this world's are not")
     if isinstance(correlation, tuple) and len(set(correlation)) > 1:
@@ -288,7 +298,8 @@ def _certificate(
     leading = None if latent_dim is None else spread_of(covariance, leading=latent_dim)[0]
     maximal = None
     correlation = views.correlation(confidence)
-    if checks and case.world is None and correlation is not None and too_few(views) is None:
+    asked = case.world is None or case.world.facts.correlation is None
+    if checks and asked and correlation is not None and too_few(views) is None:
         progress(rows, rows, "correlation")
         maximal = estimate_correlation(embeddings, views=views, confidence=confidence, seed=seed)
         if missing is not None and missing.lacks == "rho":

@@ -29,6 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isojepa.arguments import checked
 from isojepa.certificates.intervals import Interval, around
 from isojepa.laws.densities import LINE, Density, Normal, Support
 from isojepa.laws.domains import SpectrumWarning
@@ -99,6 +100,7 @@ class Prediction:
         return {mode.index for mode in self.taken} == {tuple(row) for row in np.eye(dim, dtype=int).tolist()}
 
 
+@checked
 def predict_r2(law: Density) -> float:
     """The best R^2 of a latent of this law: corr(z, phi_1(z))^2, 1 for the normal law alone.
 
@@ -113,6 +115,7 @@ def predict_r2(law: Density) -> float:
     return float(eigensystem(law, count=1).coefficients()[1] ** 2)
 
 
+@checked
 def predict_r2_of_sample(
     values: ArrayLike,
     support: Support = LINE,
@@ -154,6 +157,7 @@ def predict_r2_of_sample(
     return around(estimate, error, confidence)
 
 
+@checked
 def order_modes(laws: Sequence[Density], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
     """The `count` slowest functions of independent latents beside the constant, slowest first.
 
@@ -170,6 +174,7 @@ def order_modes(laws: Sequence[Density], rates: Sequence[float], count: int) -> 
     return _ordered(_spectra(laws, rates, count), rates, count)
 
 
+@checked
 def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int | None = None) -> Prediction:
     """What the best white embedding of independent latents takes, and how well it shows each of them.
 
@@ -187,6 +192,7 @@ def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int 
     return _predict(_spectra(laws, rates, count + 1), rates, count)
 
 
+@checked
 def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | None = None) -> Prediction:
     """The same for a latent process, whose correlations give the rates.
 
@@ -214,6 +220,7 @@ def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | N
     )
 
 
+@checked
 def breaking_ratio(law: Density, slow: int = 1) -> float:
     """How many times faster than the others a latent may be before the embedding loses its first harmonic.
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
+
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
 _LARGEST = 1e50  # fourth powers of larger numbers leave float64
@@ -58,6 +60,7 @@ class Embeddings:
         ValueError: the arrays have other shapes, too few rows, or no real numbers.
     """
 
+    @checked
     def __init__(
         self, h: Any, h_next: Any = None, z: Any = None, z_next: Any = None, drop: bool = False
     ) -> None:
@@ -201,15 +204,14 @@ def take_rows(value: Any, index: np.ndarray) -> Any:
 def _check_shape(name: str, value: Any) -> Any:
     """The array as it is, if it has rows of real numbers."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided or value.is_meta or value.is_quantized:
-            raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
+        check_dense(name, value)
         value = value.detach().to("cpu")
         if value.dtype.is_floating_point:
             kind = "f"
         else:
             kind = "c" if value.dtype.is_complex else "b" if value.dtype == torch.bool else "i"
     else:
-        value = value if hasattr(value, "dtype") and hasattr(value, "shape") else np.asarray(value)
+        value = value if hasattr(value, "dtype") and hasattr(value, "shape") else to_array(name, value)
         kind = value.dtype.kind
     if kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got {value.dtype}")
@@ -218,6 +220,28 @@ def _check_shape(name: str, value: Any) -> Any:
     if len(value) < 2 or value.shape[1] < 1:
         raise ValueError(f"{name} must have at least 2 samples and 1 dimension, got {tuple(value.shape)}")
     return value
+
+
+def to_array(name: str, value: Any) -> np.ndarray:
+    """An array of something that may be one.
+
+    Raises:
+        ValueError: its rows have different lengths.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be one array, got rows of different lengths") from error
+
+
+def check_dense(name: str, value: torch.Tensor) -> None:
+    """Say that a tensor has no plain numbers in memory.
+
+    Raises:
+        ValueError: it is sparse, quantised, or without data.
+    """
+    if value.layout is not torch.strided or value.is_meta or value.is_quantized:
+        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {_kind_of(value)}")
 
 
 def _kind_of(value: torch.Tensor) -> str:
@@ -246,8 +270,9 @@ def real_array(name: str, value: Any, axes: str) -> np.ndarray:
         ValueError: another number of axes, no entries, or values that are no real numbers.
     """
     if isinstance(value, torch.Tensor):
+        check_dense(name, value)
         value = value.detach().to("cpu", torch.float64)
-    elif np.asarray(value).dtype.kind not in "fiu":
+    elif to_array(name, value).dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold real numbers, got {np.asarray(value).dtype}")
     array = to_float64(value)
     if array.ndim != axes.count(",") + 1 or 0 in array.shape:

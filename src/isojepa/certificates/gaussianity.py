@@ -12,6 +12,7 @@ so that the search is not mistaken for a finding. The worst of them is one more 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced, Statistic
+from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
+from isojepa.objectives.gaussianity.fused import plain_epps_pulley
 from isojepa.objectives.gaussianity.statistic import warn_if_swapped, whitened
+from isojepa.objectives.gaussianity.together import Sample, Test, simulate_together
 from isojepa.seeds import generator
 
 _PAIRS = 500  # samples for the tests that compare all pairs
@@ -87,6 +92,7 @@ class Examination:
         variances: smallest and largest eigenvalue of the covariance; both 1 for N(0, I).
         standardized: whether the tests are for a normal law of any mean and covariance.
         draws: simulations behind each p-value.
+        dropped: rows with NaN or Inf that were left out.
     """
 
     lines: list[Outcome]
@@ -97,6 +103,7 @@ class Examination:
     variances: tuple[float, float]
     standardized: bool
     draws: int
+    dropped: int = 0
 
     @property
     def law(self) -> str:
@@ -140,6 +147,7 @@ class Examination:
             "variances": list(self.variances),
             "standardized": self.standardized,
             "draws": self.draws,
+            "dropped": self.dropped,
             "false_alarm": self.false_alarm,
             "tests": [vars(line) for line in self.lines],
             "worst": [
@@ -150,6 +158,7 @@ class Examination:
 
 
 @ranks.alone()  # these are all the embeddings, also in a distributed job
+@checked
 def examine(
     h: Any,
     *,
@@ -159,21 +168,23 @@ def examine(
     draws: int = 499,
     worst: int = 6,
     standardize: bool = False,
+    drop: bool = False,
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Examination:
     """Run every test of Gaussianity on embeddings.
 
     Args:
-        h: (n, dim) embeddings, array or tensor.
+        h: (n, dim) embeddings, array or tensor; or the name of a file of them.
         samples: rows to test, chosen at random; the tests of all pairs take at most 500.
         slices: directions of the univariate tests.
         sampler: how they are drawn, see `isojepa.objectives.directions`.
         draws: simulations of the null; the smallest p-value is 1 / (draws + 1), twice that if two-sided.
         worst: directions to return.
         standardize: test for a normal law of any mean and covariance.
+        drop: leave out rows with NaN or Inf instead of refusing them.
         seed: draws rows, directions and simulations.
-        progress: called with tests done, their number, and the name of the next.
+        progress: called with simulations done, their number, and what they are for.
 
     Raises:
         ValueError: h is not a finite matrix, or has too few rows.
@@ -183,21 +194,19 @@ def examine(
         >>> examine(h, slices=8, draws=19).verdict[:16]
         'Not N(0, I): 23 '
     """
-    checked = Embeddings(h).whole()
+    embeddings = Embeddings(read_embeddings(h) if isinstance(h, str | Path) else h, drop=drop)
+    checked = embeddings.whole()
     n, dim = checked.shape
     _check(checked, samples, worst, standardize)
     warn_if_swapped(torch.empty(checked.shape, device="meta"))
     order = torch.randperm(n, generator=generator(seed, "rows"))[: max(samples, _SEARCH)].numpy()
     x = torch.from_numpy(checked[order]).float()
-    tests = list(_tests(slices, sampler, seed, standardize))
     lines = []
-    for index, (name, kind, test) in enumerate(tests):
-        if progress is not None:
-            progress(index, len(tests), name)
-        used = x[: min(samples, _PAIRS) if kind == "all dimensions" else samples]
-        lines.append(_outcome(name, kind, test, used, draws, seed))
-    if progress is not None:
-        progress(len(tests), len(tests), "")
+    for tests, rows in (
+        (list(_sliced_tests(slices, sampler, seed, standardize)), samples),
+        (list(_whole_tests(standardize)), min(samples, _PAIRS)),
+    ):
+        lines += _outcomes(tests, x[:rows], draws, seed, progress)
     found = worst_slices(x, worst, standardize, seed)
     if not standardize:  # else the judging half was whitened by itself, and is no sample of its own
         p = min(1.0, len(found) * min(one.p for one in found))
@@ -213,6 +222,7 @@ def examine(
         (max(0.0, float(eigenvalues[0])), float(eigenvalues[-1])),
         standardize,
         draws,
+        embeddings.dropped,
     )
 
 
@@ -234,16 +244,36 @@ def _check(h: np.ndarray, samples: int, worst: int, standardize: bool) -> None:
         )
 
 
-def _outcome(name: str, kind: str, test: Statistic, x: Tensor, draws: int, seed: int) -> Outcome:
-    """One test's line; without a value, and with the reason, where it is not defined for these samples."""
-    try:
-        value = test.statistic(x)
-    except ValueError as error:
-        return Outcome(name, kind, math.nan, math.nan, len(x), reason=str(error))
-    law = test.null(len(x), x.shape[-1], draws, seed)
-    p = law.pvalue(value.nan_to_num(nan=math.inf), test.two_sided)  # too far out for its own arithmetic
-    floor = (2 if test.two_sided else 1) / (draws + 1)
-    return Outcome(name, kind, float(value), float(p), len(x), floor)
+def _outcomes(
+    tests: list[tuple[str, str, Test]],
+    x: Tensor,
+    draws: int,
+    seed: int,
+    progress: Callable[[int, int, str], None] | None,
+) -> list[Outcome]:
+    """A line for each test; without a value, but with the reason, where it is not defined for the samples."""
+    sample = Sample(x)
+    values: dict[int, Tensor] = {}
+    lines: dict[int, Outcome] = {}
+    for index, (name, kind, test) in enumerate(tests):
+        try:
+            values[index] = sample.value(test)
+        except ValueError as error:
+            lines[index] = Outcome(name, kind, math.nan, math.nan, len(x), reason=str(error))
+    laws = simulate_together(
+        [tests[index][2] for index in values],
+        len(x),
+        x.shape[-1],
+        draws,
+        seed,
+        None if progress is None else lambda done, total: progress(done, total, tests[0][1]),
+    )
+    for (index, value), law in zip(values.items(), laws, strict=True):
+        name, kind, test = tests[index]
+        p = law.pvalue(value.nan_to_num(nan=math.inf), test.two_sided)  # too far out for its own arithmetic
+        floor = (2 if test.two_sided else 1) / (draws + 1)
+        lines[index] = Outcome(name, kind, float(value), float(p), len(x), floor)
+    return [lines[index] for index in sorted(lines)]
 
 
 def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0) -> list[Slice]:
@@ -254,10 +284,10 @@ def worst_slices(x: Tensor, count: int, standardize: bool = False, seed: int = 0
     test = EppsPulley()
     unit = _ascend(test, search, _starts(test, search, 4 * count, seed))
     projections = judge @ unit.T
-    statistics = test.statistic(projections)
+    statistics = _epps_pulley(test, projections)
     ps = test.null(len(judge)).pvalue(statistics)
     found: list[int] = []
-    for index in test.statistic(search @ unit.T).argsort(descending=True).tolist():
+    for index in _epps_pulley(test, search @ unit.T).argsort(descending=True).tolist():
         if len(found) < count and all(abs(float(unit[index] @ unit[other])) < _SAME for other in found):
             found.append(index)
     found.sort(key=lambda index: -float(statistics[index]))
@@ -271,7 +301,7 @@ def _starts(test: EppsPulley, x: Tensor, count: int, seed: int) -> Tensor:
     dim = x.shape[1]
     random = draw_directions(dim, _START, generator(seed, "search"))
     candidates = torch.cat((torch.eye(dim, dtype=x.dtype)[:_START], random, _components(x, seed)))
-    return candidates[test.statistic(x @ candidates.T).topk(min(count, len(candidates))).indices]
+    return candidates[_epps_pulley(test, x @ candidates.T).topk(min(count, len(candidates))).indices]
 
 
 def _components(x: Tensor, seed: int) -> Tensor:
@@ -297,23 +327,37 @@ def _components(x: Tensor, seed: int) -> Tensor:
 
 
 def _ascend(test: EppsPulley, x: Tensor, start: Tensor) -> Tensor:
-    """Unit vectors that climb the statistic of the projections of x."""
-    directions = start.clone().requires_grad_()
-    optimizer = torch.optim.Adam([directions], lr=0.02)
-    for _ in range(_ASCENT if x.shape[1] > 1 else 0):
-        optimizer.zero_grad()
-        (-test.statistic(x @ (directions / directions.norm(dim=1, keepdim=True)).T).sum()).backward()
-        optimizer.step()
-    unit: Tensor = (directions / directions.norm(dim=1, keepdim=True)).detach()
+    """Unit vectors that climb the statistic of the projections of x, by Adam (Kingma & Ba 2015).
+
+    Written out: to make one of torch's optimisers imports its compiler, which takes longer than the search.
+    """
+    directions, first, second = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, 1 + (_ASCENT if x.shape[1] > 1 else 0)):
+        directions.requires_grad_()
+        statistic = _epps_pulley(test, x @ (directions / directions.norm(dim=1, keepdim=True)).T)
+        (slope,) = torch.autograd.grad(statistic.sum(), directions)
+        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+        scale = (second / (1 - 0.999**step)).sqrt() + 1e-8
+        directions = directions.detach() + 0.02 * first / (1 - 0.9**step) / scale
+    unit: Tensor = directions / directions.norm(dim=1, keepdim=True)
     return unit
 
 
-def _tests(slices: int, sampler: str, seed: int, standardize: bool) -> Iterator[tuple[str, str, Statistic]]:
-    """Name, kind and test of every line."""
+def _epps_pulley(test: EppsPulley, projections: Tensor) -> Tensor:
+    """The statistic of each column, without the compiler, whose start takes longer than this."""
+    return plain_epps_pulley(projections, test.grid, test.unbiased)
+
+
+def _sliced_tests(slices: int, sampler: str, seed: int, standardize: bool) -> Iterator[tuple[str, str, Test]]:
+    """Name, kind and test of every line that looks at slices."""
     for name, univariate in UNIVARIATE.items():
         if name not in _SKIPPED:
             yield name, "slices", Sliced(univariate(), slices, sampler, seed, "mean", standardize)
     yield "epps-pulley", "worst slice", Sliced(EppsPulley(), slices, sampler, seed, "max", standardize)
+
+
+def _whole_tests(standardize: bool) -> Iterator[tuple[str, str, Test]]:
+    """Name, kind and test of every line that looks at all dimensions at once."""
     for name, multivariate in MULTIVARIATE.items():
         always = name.startswith("mardia")  # by definition
         yield name, "all dimensions", multivariate(standardize=standardize or always)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_checks import (
     Marginals,
@@ -130,6 +131,7 @@ class LagSpectrum:
         return f"{text}. {self.condition}".strip()
 
 
+@checked
 def measure_lags(
     h: Any,
     *,

@@ -1,7 +1,7 @@
-"""Files of embeddings: npy, npz, safetensors, HDF5 and text, by the names of their arrays.
+"""Files of embeddings: npy, npz, pt, safetensors, HDF5, Parquet and text, by the names of their arrays.
 
-Kinds: npy (one array), npz, safetensors and HDF5 (named arrays), CSV (columns, with or without a header). The
-names that are understood:
+Kinds: npy (one array), npz, pt, safetensors and HDF5 (named arrays), Parquet and CSV (columns, CSV with or
+without a header). The names that are understood:
 
     h, embeddings              (n, m) embeddings of the first view
     h_next, embeddings_next    (n, m) embeddings of the second view of each pair
@@ -9,9 +9,9 @@ names that are understood:
     z_next, latents_next       (n, d) true latents of the second view
     x, x_next                  observations of the two views, for an encoder to embed
 
-Any other array is named by hand: `FILE::NAME`. The columns of a CSV file belong together by the name before
-their number: h0, h1, z0, z1. npy and HDF5 files stay on the disk and are read piece by piece, so embeddings
-may be larger than memory.
+Any other array is named by hand: `FILE::NAME`. The columns of a table belong together by the name before
+their number: h0, h1, z0, z1. npy, pt, HDF5 and Parquet files stay on the disk and are read piece by piece, so
+embeddings may be larger than memory.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from isojepa.arguments import checked
 from isojepa.certificates.archives import read_hdf5, read_npz
+from isojepa.certificates.left_out import Refused
+from isojepa.certificates.tables import read_parquet
+from isojepa.certificates.tensors import read_torch
 from isojepa.certificates.text import read_csv
 from isojepa.names import unknown
 from isojepa.opening import plain_file
@@ -37,7 +41,7 @@ _NAMES = {
     "x": "x",
     "x_next": "x_next",
 }
-KINDS = "npy, npz, safetensors, HDF5 or CSV"
+KINDS = "npy, npz, pt, safetensors, HDF5, Parquet or CSV"
 
 
 def split_name(path: str | Path) -> tuple[Path, str | None]:
@@ -48,6 +52,7 @@ def split_name(path: str | Path) -> tuple[Path, str | None]:
     return (Path(file), name) if colons else (Path(path), None)
 
 
+@checked
 def read_array(path: str | Path) -> Any:
     """Read one array: FILE::NAME, or a file that holds exactly one.
 
@@ -65,8 +70,28 @@ def read_array(path: str | Path) -> Any:
     return next(iter(arrays.values()))
 
 
-def read_named(path: str | Path) -> dict[str, Any]:
+@checked
+def read_embeddings(path: str | Path) -> Any:
+    """Read the embeddings of a file: its array h, its only one, or FILE::NAME.
+
+    Raises:
+        ValueError: the file is missing or damaged, or it is not clear which array they are.
+    """
+    arrays = read_named(path)
+    if "h" not in arrays:
+        raise ValueError(
+            f"{path} must hold embeddings 'h', got {_listed(arrays)}: name the array, {path}::NAME"
+        )
+    return arrays["h"]
+
+
+@checked
+def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
     """Read the arrays of a file under the names h, h_next, z, x and x_next; of FILE::NAME one, under h.
+
+    Args:
+        path: of the file.
+        more: how the caller is told of further arrays, for the message that asks for names.
 
     Raises:
         ValueError: the file is missing or damaged, or its names are not understood.
@@ -84,7 +109,7 @@ def read_named(path: str | Path) -> dict[str, Any]:
                 raise ValueError(f"{file}: " + unknown("array name", name, _NAMES))
             raise ValueError(
                 f"{file} holds {_listed(arrays)}, and it is not clear which are the embeddings: name them h, "
-                f"h_next and z in the file, or pass {file}::{name} (and --next, --latents likewise)"
+                f"h_next and z in the file, or pass {file}::{name}{more}"
             )
         if _NAMES[name] in named:
             raise ValueError(f"{file} holds {_NAMES[name]!r} twice, under two names")
@@ -105,6 +130,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     readers = {
         ".npy": _read_npy,
         ".npz": read_npz,
+        ".pt": read_torch,
+        ".pth": read_torch,
+        ".parquet": read_parquet,
         ".safetensors": _read_safetensors,
         ".h5": read_hdf5,
         ".hdf5": read_hdf5,
@@ -116,7 +144,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise ValueError(f"{path} must be a record, or a file of kind {KINDS}, got {path.suffix!r}")
     try:
         return readers[kind](path)
-    except ImportError:
+    except (ImportError, Refused):
         raise
     except Exception as error:  # numpy, zipfile, h5py and safetensors raise many kinds for a damaged file
         raise ValueError(f"{path} is damaged or not a plain {kind} file ({error})") from error

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from isojepa.arguments import check_number, checked
 from isojepa.certificates.embeddings import Chunk, Embeddings
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.map_errors import Fit, Halves, Quantity, Scores, gap_of
@@ -53,6 +54,7 @@ class Recovery:
     few: tuple[str, ...] = ()
 
 
+@checked
 def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> Recovery:
     """Measure how well h recovers z.
 
@@ -61,6 +63,7 @@ def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> 
         z: (n, d) latents.
         confidence: of the intervals.
     """
+    check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
     embeddings = Embeddings(h, z=z)
     reading = RecoveryReading(embeddings, block_edges(len(embeddings), embeddings.dim))
     for chunk in embeddings.chunks(reading.edges):

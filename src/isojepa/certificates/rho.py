@@ -13,13 +13,16 @@ embedding, so a rho that is too small promises too much, and a certificate keeps
              above
 """
 
+import math
+import numbers
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy
 
 from isojepa.certificates.bound import bounds_at
+from isojepa.certificates.embeddings import check_rho
 from isojepa.certificates.views import Views
 from isojepa.names import choose
 
@@ -57,13 +60,23 @@ class BoundCurve:
     ends: float | None
 
 
-def check_origin(origin: str) -> RhoOrigin:
-    """The origin, if it is one that can be stated.
+def known_rho(rho: Any, rho_from: str | None, rate: Any) -> tuple[float, RhoOrigin] | None:
+    """The correlation and where it comes from; None if it was not given.
 
     Raises:
-        ValueError: it is none.
+        ValueError: rho is not in (0, 1), the rate not positive, or the origin none that can be stated.
     """
-    return choose("rho_from", origin, STATED)
+    if rate is not None:
+        if rho is not None or rho_from is not None:
+            raise ValueError("rate stands in the place of rho and rho_from: give one of them")
+        if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
+            raise ValueError(f"rate must be positive and finite, got {rate!r}")
+        return check_rho(math.exp(-float(rate))), "rate"
+    if rho is None:
+        if rho_from is not None:
+            raise ValueError(f"rho_from tells where rho comes from, got {rho_from!r} without a rho")
+        return None
+    return check_rho(rho), "given" if rho_from is None else choose("rho_from", rho_from, STATED)
 
 
 def bound_curve(views: Views, confidence: float, promise: float) -> BoundCurve | None:

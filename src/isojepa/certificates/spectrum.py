@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.certificates.correlation_curve import curve_energy
 from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.hermite import (
@@ -93,6 +94,7 @@ class Spectrum:
         )
 
 
+@checked
 def measure_spectrum(
     source: nn.Module | Callable[..., Any] | Tensor | np.ndarray,
     world: Source | None = None,

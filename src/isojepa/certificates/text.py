@@ -1,7 +1,6 @@
 """Tables of numbers as text: columns between commas, semicolons, tabs or blanks, header or not."""
 
 import math
-import re
 from array import array
 from collections.abc import Iterator
 from io import TextIOWrapper
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from isojepa.certificates.left_out import leave_out
+from isojepa.certificates.tables import grouped
 from isojepa.opening import open_plain, size_of
 
 _LARGEST = 256 << 20  # bytes of a file; as numbers four times as many at most
@@ -20,7 +21,8 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
     """Arrays of a text table.
 
     Columns whose names differ only in a number at the end belong together, in the order of the file: h0, h1,
-    z0, z1 are two arrays of two columns. A table without a header is one array, h. Empty cells are NaN.
+    z0, z1 are two arrays of two columns. A table without a header is one array, h. Empty cells are NaN. A
+    first column without a name is the index that pandas writes: it is left out, which is said.
 
     Raises:
         ValueError: a row has another length or holds no numbers.
@@ -30,17 +32,38 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
     first = next(_lines(path), None)
     if first is None:
         raise ValueError("it holds no rows")
+    second = next(islice(_lines(path), 1, None), "")
     separator = next((mark for mark in (",", ";", "\t") if mark in first), None)
     header = _cells(first, separator)
-    if all(map(_is_number, header)):
+    unnamed = header[0] in ("", "Unnamed: 0")
+    skipped = separator is not None and unnamed and _names(header[1:], second)
+    if skipped:
+        leave_out(f"{path}: the first column left out: it has no name, as the index of a pandas table")
+        header = header[1:]
+    elif not _names(header, second):
         header = []
-    values = _numbers(path, separator, len(header), bool(header))
+    values = _numbers(path, separator, len(header), bool(header), skipped)
     if not header:
         return {"h": values}
-    groups: dict[str, list[int]] = {}
-    for column, name in enumerate(header):
-        groups.setdefault(re.sub(r"[\s_.\[(]*\d+[\])]?$", "", name) or name, []).append(column)
-    return {name: np.ascontiguousarray(values[:, columns]) for name, columns in groups.items()}
+    return {name: np.ascontiguousarray(values[:, columns]) for name, columns in grouped(header).items()}
+
+
+def _names(cells: list[str], second: str) -> bool:
+    """Whether the cells of the first line name columns rather than being numbers of the first row.
+
+    pandas names columns 0, 1, 2, ... where nobody did: a header, unless the rows are such whole numbers too.
+    """
+    if not all(map(_is_number, cells)):
+        return True
+    numbered = cells == [str(column) for column in range(len(cells))]
+    return numbered and bool(cells) and ("." in second or "e" in second)
+
+
+def _without_first(line: str, separator: str | None) -> str:
+    """A line without its first cell, which may be quoted and then hold separators."""
+    if line.startswith('"') and '"' in line[1:]:
+        line = line[line.index('"', 1) + 1 :]
+    return line.partition(separator or " ")[2]
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
@@ -57,18 +80,23 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line
 
 
-def _numbers(path: Path, separator: str | None, width: int, header: bool) -> np.ndarray:
+def _numbers(path: Path, separator: str | None, width: int, header: bool, skipped: bool) -> np.ndarray:
     """The rows as numbers: by NumPy's fast reader, and where it refuses, by one that says why."""
-    if next(islice(_lines(path), int(header), None), None) is None:
+
+    def rows() -> Iterator[str]:
+        lines = islice(_lines(path), int(header), None)
+        return (_without_first(line, separator) for line in lines) if skipped else lines
+
+    if next(rows(), None) is None:
         raise ValueError("it holds a header and no rows")
     try:
-        values = np.loadtxt(islice(_lines(path), int(header), None), delimiter=separator, ndmin=2)
+        values = np.loadtxt(rows(), delimiter=separator, ndmin=2)
         if values.shape[1] == (width or values.shape[1]):
             return values
     except ValueError:
         pass
     found = array("d")
-    for index, line in enumerate(islice(_lines(path), int(header), None)):
+    for index, line in enumerate(rows()):
         row = _cells(line, separator)
         width = width or len(row)
         if len(row) != width:

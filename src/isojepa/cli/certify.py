@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from rich.table import Table
 from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.certificates.grades import satisfies
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
-from isojepa.cli.printing import out, print_json, progress_bar
+from isojepa.cli.printing import notes_told, out, print_json, progress_bar
+from isojepa.cli.tables import Column, print_table
 from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
 from isojepa.worlds.source import Source
@@ -28,7 +28,7 @@ class Certify:
 
     a record:  isojepa certify runs/demo
 
-    embeddings:  npy (samples, dim); or npz, safetensors, HDF5 or CSV with arrays h, h_next and z
+    embeddings:  npy (samples, dim); or npz, pt, safetensors, HDF5, Parquet or CSV with arrays h, h_next and z
 
     trajectories:  embeddings of shape (steps, paths, dim), or (steps, dim) with --trajectory
 
@@ -90,7 +90,7 @@ class Certify:
     def run(self) -> int:
         if self.require is not None:
             satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
-        with progress_bar("certifying") as self._progress:
+        with notes_told(), progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
         if self.json:
             print_json(certificate.to_dict())
@@ -165,7 +165,7 @@ class Certify:
             return self._in_world(encoder, self.world.build(Context()))
         if self.world != WorldSpec():
             raise ValueError("an encoder is certified in a world or on data, not both: leave one out")
-        arrays = read_named(self.data)
+        arrays = read_named(self.data, _MORE)
         if "x" not in arrays:
             raise ValueError(f"{self.data} must hold observations 'x' to embed, got {', '.join(arrays)}")
         arrays["h"] = embed_array(encoder, arrays["x"])
@@ -178,7 +178,7 @@ class Certify:
         return certificate, points_in_world(encoder, world) if self.report else {}
 
     def _of_files(self) -> tuple[Certificate, dict[str, Any]]:
-        return self._of_arrays(read_named(self.source))
+        return self._of_arrays(read_named(self.source, _MORE))
 
     def _of_arrays(self, arrays: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
         if self.samples is not None:
@@ -211,6 +211,7 @@ class Certify:
             raise ValueError(f"{what} draws its own data")
 
 
+_MORE = " (and --next, --latents likewise)"
 _UNTOLD = ("world", "report", "json")
 _TONES = {"rotation": "bold green", "bounded": "bold green", "refuted": "bold red", "collapsed": "bold red"}
 _STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
@@ -220,26 +221,30 @@ def print_certificate(certificate: Certificate) -> None:
     """Print verdict, numbers and assumptions for a person."""
     out.print()
     out.print(certificate.verdict, style=_TONES.get(certificate.grade, "bold yellow"))
-    table = Table(box=None, header_style="dim")
-    table.add_column("", no_wrap=True)
-    table.add_column(f"value [{100 * certificate.confidence:g} % interval]", no_wrap=True)
-    table.add_column("")
-    for line in certificate.lines():
-        table.add_row(line.name, format_value(line), line.sentence)
-    out.print(table)
+    interval = f"value [{100 * certificate.confidence:g} % interval]"
+    print_table(
+        (Column(), Column(interval), Column(prose=True)),
+        [(line.name, format_value(line), line.sentence) for line in certificate.lines()],
+        indent=1,
+    )
     for note in certificate.notes():
         out.print(note)
     if certificate.assumptions:
         _print_assumptions(certificate)
-    out.print(f"\nNext: {certificate.next_step}", markup=False)
+    out.print(f"\nNext: {certificate.next_step}")
 
 
 def _print_assumptions(certificate: Certificate) -> None:
-    table = Table(title="Assumptions", title_justify="left", title_style="bold", box=None, show_header=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("")
-    for item in certificate.assumptions:
-        verdict = Text(item.verdict, _STYLES[item.verdict])
-        table.add_row(item.name, verdict, f"{item.sentence} {item.advice}".rstrip())
-    out.print(table)
+    print_table(
+        (Column(), Column(), Column(prose=True)),
+        [
+            (
+                item.name,
+                Text(item.verdict, style=_STYLES[item.verdict]),
+                f"{item.sentence} {item.advice}".rstrip(),
+            )
+            for item in certificate.assumptions
+        ],
+        title="Assumptions",
+        indent=1,
+    )

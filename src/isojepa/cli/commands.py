@@ -9,14 +9,14 @@ from statistics import fmean
 from typing import Any
 
 import tyro
-from rich.table import Table
 from torch import nn
 
 from isojepa import registry, runs, threads
 from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
-from isojepa.config import Config
+from isojepa.cli.tables import Column, print_table
+from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
@@ -179,10 +179,7 @@ class List:
             print_json(described)
             return 0
         for kind, rows in described.items():
-            table = Table(title=kind, title_justify="left", box=None, show_header=False, title_style="bold")
-            for name, line in rows.items():
-                table.add_row(f"  {name}", line)
-            out.print(table)
+            print_table((Column(), Column(prose=True)), list(rows.items()), title=kind, indent=3)
         return 0
 
 
@@ -225,8 +222,9 @@ def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], N
     tell(certificate)
     points = points_in_world(encoder, world)
     result = record.result or {}
-    named = record.config["world"]
-    title = f"{record.config['objective']['name']} on the {named.get('mixing', named['name'])} world"
+    config = config_from(record.config)  # a config made by hand may leave names out
+    mixing = flatten(config.world).get("mixing", config.world.name)
+    title = f"{config.objective.name} on the {mixing} world"
     write_page(
         page,
         title=title,

@@ -1,38 +1,41 @@
-"""The command `gaussianity`: embeddings tested for N(0, I), and a picture of the worst directions."""
+"""The command `gaussianity`: embeddings tested for N(0, I), and where asked for a picture."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import tyro
-from rich.table import Table
 from rich.text import Text
 
 from isojepa import runs
-from isojepa.certificates import read_named
+from isojepa.certificates import read_embeddings
 from isojepa.certificates.gaussianity import Examination, examine
-from isojepa.cli.printing import out, print_json, progress_bar
+from isojepa.cli.printing import notes_told, out, print_json, progress_bar
+from isojepa.cli.tables import Column, print_table
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
 
 
 @dataclass
 class Gaussianity:
-    """Are embeddings N(0, I)? A table of every test with its p-value, and a picture of the worst directions.
+    """Are embeddings N(0, I)? A table of every test with its p-value.
 
-    PATH is a file of embeddings, npy (samples, dim), npz or safetensors with an array h; or a record, whose
-    encoder is then tried on fresh observations. A p-value is the share of simulated Gaussian samples, of the
-    same size and dimension, whose statistic is at least as large.
+    PATH is a file of embeddings, as `isojepa certify` takes them: npy, npz, pt, safetensors, HDF5, Parquet or
+    CSV; or a record, whose encoder is then tried on fresh observations. An array of another name than h is
+    FILE::NAME. A p-value is the share of simulated Gaussian samples, of the same size and dimension, whose
+    statistic is at least as large.
 
     isojepa gaussianity embeddings.npy
 
     isojepa gaussianity embeddings.npz --standardize    # any mean and covariance: is the shape Gaussian?
 
+    isojepa gaussianity embeddings.pt --picture worst.png    # and a picture of the worst directions
+
     isojepa gaussianity runs/demo --json
     """
 
     source: tyro.conf.Positional[Path]
-    """Record folder, or npy, npz or safetensors file."""
+    """Record folder, or file of embeddings."""
     standardize: bool = False
     """Centre and whiten first: test for a normal law of any mean and covariance."""
     samples: int = 1000
@@ -43,33 +46,46 @@ class Gaussianity:
     """Simulations behind each p-value; the smallest is 1 / (draws + 1), twice that if two-sided."""
     seed: int = 0
     """Draws rows, directions and simulations."""
-    picture: Path = Path("gaussianity.png")
-    """Picture of the worst directions."""
+    drop_bad_rows: bool = False
+    """Leave out rows with NaN or Inf instead of refusing them."""
+    picture: Path | None = None
+    """Write a picture of the worst directions to this file."""
     json: bool = False
-    """Print the result as JSON; the picture is written all the same."""
+    """Print the result as JSON."""
 
     def run(self) -> int:
         for name in ("samples", "slices", "draws"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        h = self._of_record() if self.source.is_dir() else read_named(self.source)["h"]
+        with notes_told():
+            h = self._of_record() if self.source.is_dir() else read_embeddings(self.source)
         result = self._examine(h)
-        from isojepa.report.slices import write_slices  # matplotlib: only for those who draw
-
-        failure = None
-        try:
-            write_slices(self.picture, result.worst, f"{self.source.name}: least Gaussian directions")
-        except OSError as error:  # the numbers are not lost for that
-            failure = error
+        failure = self._draw(result)
         if self.json:
-            print_json({**result.to_dict(), "picture": None if failure else str(self.picture)})
+            drawn = self.picture is not None and failure is None
+            print_json({**result.to_dict(), "picture": str(self.picture) if drawn else None})
         else:
             _print(result)
         if failure:
             raise failure
-        if not self.json:
-            out.print(f"\nWrote {self.picture}: the worst directions, found on one half, shown on the other.")
+        if self.picture is not None and not self.json:
+            out.print(
+                f"\nWrote {self.picture}: the worst directions, found on one half, shown on the other.",
+                markup=False,
+            )
         return 0
+
+    def _draw(self, result: Examination) -> OSError | None:
+        """Write the picture, if one was asked for; the numbers are not lost where that fails."""
+        if self.picture is None:
+            return None
+        from isojepa.report.slices import write_slices  # matplotlib: only for those who draw
+
+        try:
+            write_slices(self.picture, result.worst, f"{self.source.name}: least Gaussian directions")
+        except OSError as error:
+            return error
+        return None
 
     def _of_record(self) -> np.ndarray:
         encoder, world, _ = runs.load_run(self.source)
@@ -83,26 +99,35 @@ class Gaussianity:
                 slices=self.slices,
                 draws=self.draws,
                 standardize=self.standardize,
+                drop=self.drop_bad_rows,
                 seed=self.seed,
                 progress=progress,
             )
 
 
 def _print(result: Examination) -> None:
-    out.print(f"\n{result.samples} samples of dimension {result.dim}.", end=" ")
+    left_out = f", {result.dropped} with NaN or Inf left out" if result.dropped else ""
+    out.print(f"\n{result.samples} samples of dimension {result.dim}{left_out}.", end=" ")
     low, high = result.variances
     out.print(f"Length of the mean {result.mean_norm:.3g}, variances {low:.3g} to {high:.3g}.")
     good = not result.rejected
     out.print(result.verdict, style="bold green" if good else "bold yellow")
-    table = Table(box=None, header_style="dim")
-    for name, justify in (("test", "left"), ("of", "left"), ("samples", "right"), ("statistic", "right")):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("p", justify="right", no_wrap=True)
     rejected = result.rejected
-    for line in result.defined:
-        p = Text(f"{line.p:.3g}", "bold" if line in rejected else "")
-        table.add_row(line.name, line.kind, str(line.samples), f"{line.statistic:.4g}", p)
-    out.print(table)
+    numbers = [Column(name, right=True) for name in ("samples", "statistic", "p")]
+    print_table(
+        (Column("test"), Column("of"), *numbers),
+        [
+            (
+                line.name,
+                line.kind,
+                str(line.samples),
+                f"{line.statistic:.4g}",
+                Text(f"{line.p:.3g}", style="bold" if line in rejected else ""),
+            )
+            for line in result.defined
+        ],
+        indent=1,
+    )
     for line in result.lines:
         if line.reason:
             out.print(f"No {line.name} of {line.kind}: {line.reason}.", style="dim")

@@ -56,8 +56,7 @@ COMMANDS = {
     "gaussianity": Command(
         "isojepa.cli.gaussianity",
         "Gaussianity",
-        "Are embeddings N(0, I)? A table of every test with its p-value, and a picture of "
-        "the worst directions.",
+        "Are embeddings N(0, I)? A table of every test with its p-value.",
     ),
     "theory": Command(
         "isojepa.cli.theory",

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,24 @@ def print_json(value: Any) -> None:
     """Print plain values as JSON; NaN and Inf as strings, characters that a terminal obeys by number."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
     print(_UNSEEN.sub(lambda found: _by_number(found[0]), text))
+
+
+@contextlib.contextmanager
+def notes_told() -> Iterator[None]:
+    """Inside, what readers of data say that they left out is told in a line on standard error."""
+    from isojepa.certificates.left_out import LeftOut  # with all of torch: not for those who only print
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeftOut)
+        try:
+            yield
+        finally:
+            notes = [one for one in caught if issubclass(one.category, LeftOut)]
+            for note in dict.fromkeys(str(one.message) for one in notes):
+                Console(stderr=True, soft_wrap=True).print(f"note: {note}")
+    for one in caught:
+        if one not in notes:  # others are shown as ever
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextlib.contextmanager

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.table import Table
 from rich.text import Text
 
 from isojepa.cli.printing import out, print_json
-from isojepa.terminal import Console
+from isojepa.cli.tables import Column, print_table
 
 if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
     from isojepa.studies.evidence import Evidence
@@ -115,15 +114,13 @@ class StudyList:
         if self.json:
             print_json(rows)
             return 0
-        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column("study", no_wrap=True)
-        table.add_column("about")
-        for scale in SCALES:
-            table.add_column(scale, justify="right", no_wrap=True)
-        for row in rows:
-            counts = [str(count) for count in row["runs"].values()]
-            table.add_row(Text(row["name"], "bold"), row["about"], *counts)
-        _show(table)
+        print_table(
+            (Column("study"), Column("about", prose=True), *(Column(scale, right=True) for scale in SCALES)),
+            [
+                (Text(row["name"], style="bold"), row["about"], *map(str, row["runs"].values()))
+                for row in rows
+            ],
+        )
         out.print(
             "\nRuns per scale; studies share runs. Next: isojepa study show NAME, isojepa sweep NAME, "
             "isojepa study report NAME",
@@ -167,16 +164,15 @@ class StudyShow:
         out.print(Text.assemble("\n", ("Beside:", "dim"), f" {study.source}"))
         counts = ", ".join(f"{count} at {scale}" for scale, count in _runs(study).items())
         out.print(Text.assemble(("Runs:", "dim"), f"   {counts}\n"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        lines: list[tuple[Text, str]] = []
         for key, values in labels.items():
             texts = list(map(str, values))
             joint = "; " if any(", " in text for text in texts) else ", "
-            table.add_row(Text(key, "bold"), joint.join(texts))
-        for key, text in settings.items():
-            table.add_row(Text(key, "dim"), text)
+            lines.append((Text(key, style="bold"), joint.join(texts)))
+        lines += [(Text(key, style="dim"), text) for key, text in settings.items()]
         told = f"At scale {self.scale}: labels, settings that vary, settings that all runs share."
         out.print(told, style="dim")
-        _show(table)
+        print_table((Column(), Column(prose=True)), lines)
         return 0
 
 
@@ -213,8 +209,3 @@ def _tell(study: "AnyStudy", evidence: "Evidence", files: Sequence[Path], summar
     page = next(path for path in files if path.suffix == ".html")
     size = sum(path.stat().st_size for path in files) / 1e3
     out.print(f"Wrote {page} and {len(files) - 1} files beside it, {size:.0f} kB in all.\n", style="dim")
-
-
-def _show(table: Table) -> None:
-    console = out if out.is_terminal else Console(width=140)
-    console.print(table, soft_wrap=False)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
-from rich.table import Table
 from rich.text import Text
 
 from isojepa.cli.printing import out, print_json
+from isojepa.cli.tables import Column, print_table
 from isojepa.names import choose
 from isojepa.studies.study import RECORDS
 from isojepa.terminal import Console
@@ -161,13 +161,18 @@ class Sweep:
     def _print_table(self, prices: "Estimate", plans: "Sequence[Plan]", at_once: int) -> None:
         from isojepa.sweep.tally import clock
 
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for title in ("study", "runs", "done", "CPU time left", f"on {at_once} at once"):
-            table.add_column(title, justify="left" if title == "study" else "right")
-        for row in prices.table(plans, at_once):
-            times = [clock(float(row[key])) for key in ("cpu_seconds", "wall_seconds")]
-            table.add_row(str(row["study"]), str(row["runs"]), str(row["done"]), *times)
-        self._console.print(table)
+        titles = ("runs", "done", "CPU time left", f"on {at_once} at once")
+        rows = [
+            (
+                str(row["study"]),
+                str(row["runs"]),
+                str(row["done"]),
+                *(clock(float(row[key])) for key in ("cpu_seconds", "wall_seconds")),
+            )
+            for row in prices.table(plans, at_once)
+        ]
+        columns = (Column("study"), *(Column(title, right=True) for title in titles))
+        print_table(columns, rows, console=self._console)
         if prices.counted:
             self._console.print(
                 f"{prices.counted} runs were priced by counting operations alone: a rough guess.", style="dim"

@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from isojepa.cli.printing import out, print_json, progress_bar
-from isojepa.terminal import Console
+from isojepa.cli.tables import Column, print_table
 
 if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
     from isojepa.theory import Check, Outcome
 
 _LISTED = ("name", "theorem", "step", "claim", "formula", "method", "covers", "general", "lean", "note")
-_WIDE = 140  # columns of a file or a pipe
 _LEGEND = (
     "Numbers are the largest error found; exact: computer algebra or rational arithmetic; holds: an "
     "inequality or a count without exception. --notes tells formulas, methods, ranges, allowed errors, and "
@@ -76,10 +73,8 @@ def _print_list(checks: "Sequence[Check]") -> None:
 
     for theorem, group in groupby(checks, key=lambda check: check.theorem):
         out.print(Text.assemble("\n", (THEOREMS[theorem], "bold"), "  ", (f"--only {theorem}", "dim")))
-        table = _table(2)
-        for check in group:
-            table.add_row(check.name, _marked(check.claim, bool(check.lean)))
-        _show(table)
+        rows = [(check.name, _marked(check.claim, bool(check.lean))) for check in group]
+        print_table((Column(), Column(prose=True)), rows, indent=2)
 
 
 def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
@@ -87,12 +82,14 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
 
     for theorem, group in groupby(outcomes, key=lambda outcome: outcome.theorem):
         out.print(f"\n{THEOREMS[theorem]}", style="bold")
-        table = _table(5)
+        rows = []
         for outcome in group:
-            tick = Text("✓", "green") if outcome.passed else Text("✗", "bold red")
+            tick = Text("✓", style="green") if outcome.passed else Text("✗", style="bold red")
             body = Text("\n").join(_body(outcome, notes))
-            table.add_row(tick, outcome.name, body, _precision(outcome), f"{outcome.seconds:.1f} s")
-        _show(table)
+            precision = _precision(outcome)
+            rows.append((tick, outcome.name, body, precision, f"{outcome.seconds:.1f} s"))
+        columns = (Column(), Column(), Column(prose=True), Column(right=True), Column(right=True))
+        print_table(columns, rows, indent=2)
     failed = [outcome.name for outcome in outcomes if not outcome.passed]
     general = sum(outcome.general for outcome in outcomes)
     axioms = sum(outcome.axiom_in_lean for outcome in outcomes)
@@ -137,20 +134,3 @@ def _precision(outcome: "Outcome") -> str | Text:
     if outcome.exact:
         return "exact"
     return f"{outcome.precision:.0e}" if outcome.precision else "holds"
-
-
-def _table(columns: int) -> Table:
-    """A table whose third column from the left, or last of two, is prose and takes the room there is."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), expand=True)
-    prose = 1 if columns == 2 else 2
-    for index in range(columns):
-        if index == prose:
-            table.add_column(ratio=1)
-        else:
-            table.add_column(no_wrap=True, justify="right" if index > prose else "left")
-    return table
-
-
-def _show(table: Table) -> None:
-    console = out if out.is_terminal else Console(width=_WIDE)
-    console.print(Padding(table, (0, 0, 0, 2)), soft_wrap=False)

@@ -17,6 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.encoders.layers import linear
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
@@ -32,6 +33,7 @@ class Coupling(nn.Module):
         seed: draws the initial weights.
     """
 
+    @checked
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__()
         half = check_even(dim)
@@ -64,6 +66,7 @@ class FreeCoupling(Coupling):
         seed: draws the initial weights.
     """
 
+    @checked
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__(dim, layers, seed)
         self.head: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.encoders.layers import linear
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
@@ -26,6 +27,7 @@ class MLP(nn.Module):
         torch.Size([5, 2])
     """
 
+    @checked
     def __init__(self, in_dim: int, out_dim: int, width: int = 64, layers: int = 6, seed: int = 0) -> None:
         super().__init__()
         for name, value in {"in_dim": in_dim, "out_dim": out_dim, "width": width, "layers": layers}.items():

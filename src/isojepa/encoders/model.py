@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
+
 Encoder = Callable[[Tensor], Any]
 
 
@@ -38,6 +40,7 @@ class Model(Protocol):
 class Plain:
     """A module or function whose output is features and embedding at once."""
 
+    @checked
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
@@ -67,6 +70,7 @@ class Headed(nn.Module):
         (torch.Size([2, 16]), torch.Size([2, 4]))
     """
 
+    @checked
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.encoders.model import Model
 from isojepa.encoders.modes import embed
 from isojepa.linear import held_out_r2, spread
@@ -100,6 +101,7 @@ class Recovery(Spread):
         every: steps between two calls; None for the recipe's own pace.
     """
 
+    @checked
     def __init__(self, source: Source, samples: int = 10_000, every: int | None = None) -> None:
         if source.facts.dim is None:
             raise ValueError(

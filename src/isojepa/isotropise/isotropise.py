@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.isotropise.effect import Effect
 from isojepa.isotropise.pair_law import PairLaw, common_rho, lagged, measure_pairs, whitening
 from isojepa.isotropise.proxy import stand_in
@@ -55,6 +56,7 @@ class Isotropised:
     apply: Callable[[Recorded], Recorded] = field(repr=False)
 
 
+@checked
 def isotropise(
     source: Recorded | Arrays,
     strength: float = 1.0,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from isojepa.arguments import checked
 from isojepa.seeds import generator
 from isojepa.worlds.recorded import Recorded
 
@@ -55,6 +56,7 @@ class PairLaw:
     stationarity: float
 
 
+@checked
 def measure_pairs(recorded: Recorded, seed: int = 0) -> PairLaw:
     """Measure the law that a `Recorded` draws its pairs from.
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.seeds import generator
 from isojepa.worlds.recorded import Arrays, Recorded
 from isojepa.worlds.trajectories import Trajectories
@@ -18,6 +19,7 @@ from isojepa.worlds.trajectories import Trajectories
 _CHUNK = 4096  # observations that are mapped at once
 
 
+@checked
 def principal_components(
     observations: Arrays, dim: int, *, samples: int = 10_000, seed: int = 0
 ) -> Callable[[Tensor], Tensor]:
@@ -50,6 +52,7 @@ def principal_components(
 
 
 @torch.no_grad()
+@checked
 def project(
     observations: Arrays,
     function: Callable[[Tensor], Tensor],

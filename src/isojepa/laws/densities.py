@@ -21,6 +21,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from isojepa.arguments import check_fields, checked
 from isojepa.registry import Context, Spec, register
 
 Support = tuple[float, float]
@@ -79,6 +80,7 @@ class GeneralizedNormal:
     alpha: float = 2.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0.05 <= self.alpha < math.inf:
             raise ValueError(f"alpha must lie in [0.05, inf), got {self.alpha}")
 
@@ -112,6 +114,7 @@ class StudentT:
     df: float = 5.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 2 < self.df < math.inf:
             raise ValueError(f"df must be above 2 for a finite variance, and finite, got {self.df}")
 
@@ -176,6 +179,7 @@ class Mixture:
     deviations: Sequence[float]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         parts = {
             name: np.array(getattr(self, name), np.float64) for name in ("weights", "means", "deviations")
         }
@@ -227,6 +231,7 @@ class Mixture:
         return (means[which] + deviations[which] * normal).float()
 
 
+@checked
 def bimodal(separation: float = 4.0) -> Mixture:
     """Two equal normals whose means lie `separation` of their deviations apart; two modes above 2."""
     if not 0 <= separation < math.inf:

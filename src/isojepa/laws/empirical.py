@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from isojepa.laws.densities import LINE, Support
+from isojepa.names import shown
 
 _LEAST = 16  # values
 _WIDTH = 0.04  # of a bin, in deviations of the sample
@@ -142,7 +143,10 @@ class _Curve:
 
 
 def _standardised(values: ArrayLike) -> tuple[np.ndarray, float, float]:
-    x = np.asarray(values, np.float64)
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiu":
+        raise ValueError(f"values must be real numbers, got {shown(values)}")
+    x = given.astype(np.float64)
     if x.ndim != 1:
         raise ValueError(f"values must be one-dimensional, one latent at a time, got shape {x.shape}")
     if len(x) < _LEAST:

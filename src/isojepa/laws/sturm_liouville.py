@@ -26,6 +26,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
+from isojepa.arguments import checked
 from isojepa.laws.densities import Density
 from isojepa.laws.domains import (
     DROP,
@@ -102,6 +103,7 @@ class Eigensystem:
         return found
 
 
+@checked
 def eigensystem(law: Density, count: int = 6, tolerance: float = 1e-8) -> Eigensystem:
     """The first eigenvalues and eigenfunctions of a law.
 

@@ -18,9 +18,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from isojepa import ranks
+from isojepa.arguments import check_count, checked
 from isojepa.names import choose
 
 
+@checked
 def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: str = "gaussian") -> Tensor:
     """Draw unit vectors: (slices, dim), on the generator's device.
 
@@ -34,7 +37,10 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
         >>> draw_directions(3, 5, torch.Generator(), "orthogonal").shape
         torch.Size([5, 3])
     """
-    return choose("sampler", sampler, SAMPLERS)(dim, slices, generator)
+    draw = choose("sampler", sampler, SAMPLERS)
+    dim, slices = check_count("dim", dim), check_count("slices", slices)
+    with ranks.untransformed():  # one set of directions, whatever a transform of torch.func makes of the rest
+        return draw(dim, slices, generator)
 
 
 def _gaussian(dim: int, slices: int, generator: torch.Generator) -> Tensor:

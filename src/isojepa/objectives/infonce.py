@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from isojepa import ranks
+from isojepa.arguments import check_count, checked
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import Stream
@@ -33,6 +34,7 @@ _TOGETHER = 1 << 23  # similarities of all slices that are held at once
 _DEPTH = 60.0  # below the largest similarity, e^-60 is nothing even in float64
 
 
+@checked
 def matched_sigma(rho: float) -> float:
     """Kernel width that fits a pair of unit variance and correlation rho: sqrt((1 - rho^2) / rho)."""
     if not 0 < rho < 1:
@@ -54,6 +56,7 @@ class InfoNCE(nn.Module):
         ['alignment', 'regularizer', 'sigma']
     """
 
+    @checked
     def __init__(self, sigma: float = 1.0, learned: bool = False, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -69,7 +72,7 @@ class InfoNCE(nn.Module):
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
         sigma = self.log_sigma.exp()
-        alignment, regularizer = contrast(ranks.gather(check_views(views)) / sigma)
+        alignment, regularizer = contrast(ranks.gather(check_views(views, generator)) / sigma)
         return combine(self.weight, alignment, regularizer, sigma=sigma)
 
     def extra_repr(self) -> str:
@@ -87,6 +90,7 @@ class AnInfoNCE(nn.Module):
         weight: lambda, in [0, 1].
     """
 
+    @checked
     def __init__(self, dim: int, sigma: float = 1.0, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -103,7 +107,7 @@ class AnInfoNCE(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
-        check_views(views)
+        check_views(views, generator)
         if views.shape[-1] != len(self.log_sigma):
             raise ValueError(f"views must have dim {len(self.log_sigma)}, got shape {tuple(views.shape)}")
         alignment, regularizer = contrast(ranks.gather(views) / self.log_sigma.exp())
@@ -124,12 +128,12 @@ class SlicedInfoNCE(nn.Module):
         seed: draws the subspaces when a call brings no generator.
     """
 
+    @checked
     def __init__(
         self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5, seed: int = 0
     ) -> None:
         super().__init__()
-        if k < 1 or slices < 1:
-            raise ValueError(f"k and slices must be positive, got k = {k} and slices = {slices}")
+        k, slices = check_count("k", k), check_count("slices", slices)
         if not 0 < sigma < math.inf:
             raise ValueError(f"sigma must be positive and finite, got {sigma}")
         self.k, self.slices, self.sigma = k, slices, sigma
@@ -138,7 +142,7 @@ class SlicedInfoNCE(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); the generator draws the subspaces."""
-        views = ranks.gather(check_views(views))
+        views = ranks.gather(check_views(views, generator))
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
         projected = _project(views, frames) / self.sigma

@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from isojepa.names import choose
+from isojepa.arguments import checked
+from isojepa.names import choose, shown
 from isojepa.objectives.alignment import ALIGNMENTS, to_centre
 from isojepa.objectives.loss import Loss, Regularizer, check_views, check_weight, combine
 from isojepa.objectives.sigreg import SIGReg
@@ -29,6 +30,7 @@ class LeJEPA(nn.Module):
         ['alignment', 'regularizer']
     """
 
+    @checked
     def __init__(
         self,
         weight: float = 2e-3,
@@ -39,6 +41,8 @@ class LeJEPA(nn.Module):
         super().__init__()
         self.weight = check_weight(weight)
         self.regularizer = SIGReg() if regularizer is None else regularizer
+        if not callable(self.regularizer):
+            raise ValueError(f"regularizer must be callable, got {shown(regularizer)}")
         choose("alignment", alignment, ALIGNMENTS)
         if global_views is not None and (global_views < 1 or alignment != "centre"):
             raise ValueError(f"global_views must be positive, with alignment 'centre', got {global_views}")
@@ -56,7 +60,7 @@ class LeJEPA(nn.Module):
             global_views: how many of the first views of this batch make the centre, where the module was not
                 told.
         """
-        check_views(views)
+        check_views(views, generator)
         global_views = global_views if self.global_views is None else self.global_views
         if global_views is not None and not 1 <= global_views <= len(views):
             raise ValueError(f"global_views must be at most the {len(views)} views, got {global_views}")

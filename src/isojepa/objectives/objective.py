@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.encoders.model import Model
 from isojepa.objectives.loss import Loss
 from isojepa.worlds.batch import Batch
@@ -45,6 +46,7 @@ class OnViews(Objective):
             all views make the centre; a loss that does not take it is for batches whose views are all alike.
     """
 
+    @checked
     def __init__(self, loss: Callable[..., Loss]) -> None:
         super().__init__()
         self.loss = loss

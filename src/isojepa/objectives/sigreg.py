@@ -8,12 +8,14 @@ Epps-Pulley test unless another is asked for.
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.names import build, unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Statistic
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.sliced import check_univariate, slice_means
 from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swapped
+from isojepa.objectives.loss import check_alone
 from isojepa.seeds import Stream, generator
 
 
@@ -49,6 +51,7 @@ class SIGReg(nn.Module):
         torch.Size([])
     """
 
+    @checked
     def __init__(
         self,
         slices: int | None = None,
@@ -88,6 +91,7 @@ class SIGReg(nn.Module):
         Raises:
             ValueError: a wrong shape or type, or fewer samples than the test needs.
         """
+        check_alone(embeddings, generator)
         views = self._views(check_shape(embeddings))
         warn_if_swapped(views)
         directions = self._directions(views.shape[-1], generator).to(views.device)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.objectives.alignment import pairwise
 from isojepa.objectives.loss import Loss, check_views, check_weight, combine
 from isojepa.objectives.whitening import covariance_and_mean
@@ -34,6 +35,7 @@ class VICReg(nn.Module):
         ['alignment', 'covariance', 'regularizer', 'variance']
     """
 
+    @checked
     def __init__(self, weight: float = 0.5, covariance_weight: float = 2 / 25, eps: float = 1e-4) -> None:
         super().__init__()
         self.weight = check_weight(weight)
@@ -46,7 +48,7 @@ class VICReg(nn.Module):
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Return the loss of views (view, batch, dim); nothing is drawn."""
-        check_views(views)
+        check_views(views, generator)
         dim = views.shape[-1]
         matrix, _ = covariance_and_mean(views)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)

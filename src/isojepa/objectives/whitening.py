@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
-from isojepa.objectives.loss import at_least_float32, check_samples
+from isojepa.arguments import checked
+from isojepa.objectives.loss import at_least_float32, check_alone, check_samples
 
 
 class Whitening(nn.Module):
@@ -23,12 +24,14 @@ class Whitening(nn.Module):
         True
     """
 
+    @checked
     def __init__(self, pooled: bool = False) -> None:
         super().__init__()
         self.pooled = pooled
 
     def forward(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the scalar penalty of embeddings (..., batch, dim); nothing is drawn."""
+        check_alone(embeddings, generator)
         check_samples(embeddings)
         if self.pooled:
             embeddings = embeddings.reshape(-1, embeddings.shape[-1])

@@ -13,6 +13,7 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
+from isojepa.names import shown
 from isojepa.studies.cells import RECORDS, Row, is_computed
 from isojepa.studies.study import AnyStudy, collect, unique
 from isojepa.terminal import typed
@@ -132,6 +133,9 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
     kinds = {**_HEADER, "rows": list}
     if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
         raise ValueError(f"{path} does not hold the rows of a study, as isojepa study report writes them")
+    for each in data["versions"]:
+        if not isinstance(each, dict) or not all(isinstance(value, str) for value in each.values()):
+            raise ValueError(f"{path}: versions must be objects of names and texts, got {shown(each)}")
     try:
         rows = [
             Row.from_dict({**row, "config": _merged(data["defaults"], row["config"])}) for row in data["rows"]

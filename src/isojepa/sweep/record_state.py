@@ -123,7 +123,7 @@ def pace(path: Path) -> Pace:
     step: int = 0
     r2: float | None = None
     row = _last_row(path / "metrics.jsonl")
-    with contextlib.suppress(KeyError, TypeError, ValueError):
+    with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
         step = int(row["step"])
         r2 = float(row["r2"])  # a row may have none: its step counts all the same
     return Pace(max(step, _noted_step(path / "checkpoint" / "state.safetensors")), r2)

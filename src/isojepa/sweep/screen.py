@@ -90,7 +90,8 @@ def draw(
     head.add_row(bar, f"{tally.over} of {tally.total}", tally.time_left(running))
     body = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     for title in ("study", "run", "step", "R2", "time"):
-        body.add_column(title, justify="right" if title in ("step", "R2", "time") else "left")
+        right = title in ("step", "R2", "time")
+        body.add_column(title, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
     for task in running[:_SHOWN]:
         at = pace(task.path)
         step = f"{at.step}/{task.steps}"

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
+
 
 @torch.no_grad()
 def follow(target: nn.Module, source: nn.Module, decay: float) -> None:
@@ -65,6 +67,7 @@ class WeightAverage:
         0.5
     """
 
+    @checked
     def __init__(self, module: nn.Module, decay: float, warmup: bool = False) -> None:
         self.module, self.decay, self.warmup = module, _check_decay(decay), warmup
         self.updates = 0

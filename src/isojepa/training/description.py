@@ -13,6 +13,7 @@ from isojepa.seeds import generator
 from isojepa.training.rebuilding import recipe_of
 from isojepa.training.recipe import Recipe
 from isojepa.worlds import Source
+from isojepa.worlds.loaders import Streamed
 
 
 def describe(
@@ -27,7 +28,15 @@ def describe(
     What a description in words may leave out, such as the body of a function, shows in the fingerprints: of
     the weights the run starts from, and of a few states of the source. Where a model can be made again from
     its class and arguments, it says how (`isojepa.training.rebuilding`).
+
+    Raises:
+        ValueError: the source is a stream, which nobody can go back in.
     """
+    if isinstance(source, Streamed):
+        raise ValueError(
+            "a run with a record must be able to go on, which a stream of batches is not: give the "
+            "DataLoader a set with items by number and a plain or shuffled order, or leave record out"
+        )
     modules = [*models.values(), *([objective] if isinstance(objective, nn.Module) else [])]
     start = [value for module in modules for value in module.state_dict().values()]
     sample = source.sample(8, generator(0, "fingerprint"))

@@ -18,6 +18,7 @@ from typing import Any, Unpack, cast
 import torch
 from torch import Tensor, nn
 
+from isojepa.arguments import checked
 from isojepa.encoders.modes import evaluating
 from isojepa.encoders.norms import synchronised
 from isojepa.evaluations import Evaluation, default_evaluations
@@ -41,14 +42,16 @@ from isojepa.training.schedules import SCHEDULES
 from isojepa.training.shares import Shares
 from isojepa.training.team import BROKEN, FINE, STOP, Team
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Source, check_source
+from isojepa.worlds.brought import as_source, own_batch
+from isojepa.worlds.source import Source
 
 __all__ = ["Run", "RunWarning", "fit"]
 
 
+@checked
 def fit(
     model: nn.Module | Mapping[str, nn.Module],
-    source: Source,
+    source: Source | Any,
     objective: Callable[..., Any],
     *,
     recipe: Recipe | None = None,
@@ -62,13 +65,15 @@ def fit(
 ) -> Run:
     """Train a model, or several, on batches of a source.
 
-    Models start from the weights they have. With a record, the same call goes on where it was stopped, and
-    returns at once when the run is finished.
+    Models start from the weights they have. With a record, the same call goes on where it was stopped, says
+    from which step, and returns at once when the run is finished.
 
     Args:
         model: maps observations to embeddings, see `isojepa.encoders.Model`; or several by name. Trained in
             place.
-        source: where batches come from, e.g. a `World`.
+        source: where batches come from, e.g. a `World`; or pairs `(x, x_next)` of arrays, a dict of them, a
+            Dataset or a DataLoader of pairs (`isojepa.worlds.as_source`). Without `batch`, a DataLoader's
+            own batch size is taken.
         objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
         recipe: steps, batch, learning rate, devices, ...
         evaluations: what is measured while it trains; by default recovery where the source knows its
@@ -87,9 +92,13 @@ def fit(
     Raises:
         ValueError: the model does not fit the source, or the record is not this run's.
     """
-    recipe = replace(recipe or Recipe(), **settings).checked()
     models = named_models(model)
-    check_models(models, check_source(source, "source").sample(4, generator(0, "probe")))
+    own = own_batch(source) if recipe is None and "batch" not in settings else None
+    if own is not None:
+        settings = {"batch": own, "batch_start": None, **settings}
+    source = as_source(source, "source")
+    recipe = replace(recipe or Recipe(), **settings).checked()
+    check_models(models, source.sample(4, generator(0, "probe")))
     if evaluations is None:
         evaluations = default_evaluations(source, recipe.eval_samples)
     if record is not None and config is None:
@@ -321,10 +330,11 @@ class _Training:
         return fresh
 
     def _tell(self, state: Progress) -> None:
-        """Say so when a run goes on on another number of ranks, or from what could not be checked."""
-        told = state.remark(self.team.size)
-        if told and self.team.first:  # what is printed to standard output may be read by a program
-            print(f"going on from step {state.step}: {told}", file=sys.stderr)
+        """Say from which step a run goes on, and what of it could not be checked or is other than it was."""
+        remark = state.remark(self.team.size)
+        told = f"going on from step {state.step} of {self.recipe.steps}" + (f": {remark}" if remark else "")
+        if self.team.first:
+            print(told, file=sys.stderr)  # what is printed to standard output may be read by a program
 
     def _save(self) -> None:
         if self.record is not None and self.team.first:

@@ -1,8 +1,10 @@
 """The recipe of a training run: how long, how fast, on what. The defaults live here."""
 
+import math
 from dataclasses import dataclass
 from typing import TypedDict
 
+from isojepa.arguments import check_fields
 from isojepa.names import choose, unknown
 from isojepa.training.schedules import SCHEDULES
 
@@ -76,27 +78,26 @@ class Recipe:
         Raises:
             ValueError: a value is out of range.
         """
+        check_fields(self)
         whole = {"steps": 1, "batch": 2, "eval_every": 1, "eval_samples": 8, "accumulate": 1, "devices": 1}
         for name, least in {**whole, "workers": 0}.items():
             value = getattr(self, name)
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value}")
-        if self.batch_start is not None and (
-            int(self.batch_start) != self.batch_start or self.batch_start < 2
-        ):
-            raise ValueError(f"batch_start must be none or an integer of at least 2, got {self.batch_start}")
-        if self.pairs is not None and (int(self.pairs) != self.pairs or self.pairs < 2):
-            raise ValueError(f"pairs must be none or an integer of at least 2, got {self.pairs}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        for name in ("batch_start", "pairs"):
+            value = getattr(self, name)
+            if value is not None and (int(value) != value or value < 2):
+                raise ValueError(f"{name} must be none or an integer of at least 2, got {value}")
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be positive and finite, got {self.learning_rate}")
         for name in ("warmup", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
         for name in ("weight_decay", "checkpoint_seconds"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be positive or none, got {self.clip}")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be finite and must not be negative, got {getattr(self, name)}")
+        if self.clip is not None and not 0 < self.clip < math.inf:
+            raise ValueError(f"clip must be positive and finite or none, got {self.clip}")
         if self.average is not None and not 0 < self.average < 1:
             raise ValueError(f"average must lie in (0, 1) or be none, got {self.average}")
         if self.precision not in PRECISIONS:

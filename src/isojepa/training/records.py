@@ -46,6 +46,7 @@ from isojepa.training.tensors import OWNER, load_tensors, save_tensors
 from isojepa.version import __version__
 
 PARTS = ("objective", "checkpoint", "config", "result", "metrics", "scores")  # names that no model can have
+METRICS = 100 << 20  # bytes of metrics.jsonl at most: hundreds of thousands of rows
 # in a row of metrics, besides loss and scores
 GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
 
@@ -219,7 +220,7 @@ class Record:
     def metrics_content(self) -> bytes:
         """Bytes of metrics.jsonl so far."""
         try:
-            return read_bytes(self.path / "metrics.jsonl", None)
+            return read_bytes(self.path / "metrics.jsonl", METRICS)
         except FileNotFoundError:
             return b""
 

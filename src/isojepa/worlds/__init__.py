@@ -2,6 +2,7 @@
 
 from isojepa.worlds.arrays import Arrays
 from isojepa.worlds.batch import Batch
+from isojepa.worlds.brought import as_source
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.langevin import Langevin
@@ -15,6 +16,7 @@ from isojepa.worlds.mixings import (
     Sinusoid,
     Spiral,
 )
+from isojepa.worlds.observed import Observed
 from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
@@ -33,6 +35,7 @@ __all__ = [
     "Lift",
     "Mixing",
     "NoisyCopies",
+    "Observed",
     "OrnsteinUhlenbeck",
     "Parabola",
     "Path",
@@ -45,4 +48,5 @@ __all__ = [
     "Standardiser",
     "Streams",
     "World",
+    "as_source",
 ]

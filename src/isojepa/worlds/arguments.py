@@ -1,33 +1,24 @@
 """Arguments that all processes take, checked the same way."""
 
-import math
-import numbers
 from collections.abc import Sequence
-from typing import Any
+
+from isojepa import arguments
+from isojepa.names import shown
 
 
 def check_dim(dim: int) -> int:
     """A number of coordinates: a positive integer."""
-    if not _whole(dim):
-        raise ValueError(f"dim must be a positive integer, got {dim!r}")
-    return int(dim)
+    return arguments.check_count("dim", dim)
 
 
 def check_count(n: int) -> int:
     """A number of samples or steps: a positive integer."""
-    if not _whole(n):
-        raise ValueError(f"the number of samples must be a positive integer, got {n!r}")
-    return int(n)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and 1 <= float(value) < math.inf and float(value).is_integer()
+    return arguments.check_count("the number of samples", n)
 
 
 def check_lag(lag: float) -> float:
     """A time between two views: positive and finite."""
-    if not (isinstance(lag, numbers.Real) and 0 < float(lag) < math.inf):
-        raise ValueError(f"lag must be positive and finite, got {lag!r}")
+    arguments.check_number("lag", lag, "be positive and finite", lambda value: value > 0)
     return lag
 
 
@@ -37,8 +28,8 @@ def check_rho(rho: float | Sequence[float], dim: int) -> float | tuple[float, ..
         rho = rho.tolist()
     given = rho if isinstance(rho, Sequence) and not isinstance(rho, str) else (rho,)
     for value in given:
-        if not isinstance(value, numbers.Real):
-            raise ValueError(f"rho must be a number or one per dimension, got {rho!r}")
+        if arguments.as_float(value) is None:
+            raise ValueError(f"rho must be a number or one per dimension, got {shown(rho)}")
     if isinstance(rho, Sequence):
         values = tuple(float(r) for r in rho)
         if len(values) != dim:

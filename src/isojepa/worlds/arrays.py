@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.worlds.arguments import check_count
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Facts, Streams
@@ -38,6 +39,7 @@ class Arrays:
         100
     """
 
+    @checked
     def __init__(
         self,
         views: Sequence[Array],

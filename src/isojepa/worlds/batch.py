@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from isojepa.arguments import check_fields
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -36,6 +38,7 @@ class Batch:
     ids: Tensor | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.views:
             raise ValueError("a batch must have at least one view, got none")
         if not 0 <= self.global_views <= len(self.views):

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from isojepa.arguments import check_fields
+
 _LINK, _NEAR, _FAR = 0.12, 0.05, 0.20  # lengths of the links and range of the targets, in metres
 _LIMIT = 2.79  # of the wrist, in radians
 _REBOUND = -0.2  # share of its speed that the wrist keeps at the limit
@@ -52,6 +54,7 @@ class GoalReaching:
     jitter: tuple[float, float] = (0.014, 0.024)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 1 <= self.rest < math.inf:
             raise ValueError(f"rest must be at least 1 step and finite, got {self.rest}")
         if not 0 <= self.persistence < 1:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from isojepa.arguments import check_fields
 from isojepa.registry import Context, register
 from isojepa.seeds import generator
 from isojepa.worlds.mixings import Mixing, MixingSpec, apply_shallow, check_last, check_positive, shallow
@@ -39,6 +40,7 @@ class Lift:
     network: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_positive(dim=self.dim, layers=self.layers, hidden=self.hidden)
         if self.out_dim <= self.dim:
             raise ValueError(f"out_dim must be above dim = {self.dim}, got {self.out_dim}")

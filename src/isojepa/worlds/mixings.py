@@ -19,6 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from isojepa.arguments import check_count, check_fields, check_number
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 
@@ -50,6 +51,9 @@ class Spiral:
 
     rate: float = math.pi
 
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, "be a finite number")
+
     def __call__(self, z: Tensor) -> Tensor:
         return _turn(_planar(z, "Spiral"), self.rate)
 
@@ -63,6 +67,9 @@ class Sinusoid:
     """Shear the plane by a sine: (z1 + sin(frequency z2), z2)."""
 
     frequency: float = 1.5
+
+    def __post_init__(self) -> None:
+        check_number("frequency", self.frequency, "be a finite number")
 
     def __call__(self, z: Tensor) -> Tensor:
         z1, z2 = _planar(z, "Sinusoid").unbind(-1)
@@ -106,6 +113,7 @@ class AdditiveCoupling:
     weights: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         half = check_even(self.dim)
         check_positive(layers=self.layers)
         weights = tuple(
@@ -146,6 +154,7 @@ class AffineCoupling:
     networks: tuple[tuple[Tensor, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         half = check_even(self.dim)
         check_positive(layers=self.layers, hidden=self.hidden)
         networks = tuple(
@@ -270,8 +279,7 @@ def _published_orthogonal(dim: int, source: torch.Generator) -> Tensor:
 def check_positive(**values: int) -> None:
     """Say which value is no positive integer."""
     for name, value in values.items():
-        if int(value) != value or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value}")
+        check_count(name, value)
 
 
 def check_even(dim: int) -> int:

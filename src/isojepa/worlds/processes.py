@@ -26,6 +26,7 @@ from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.source import Facts
 
 
+@runtime_checkable
 class Process(Protocol):
     """A source of latent pairs.
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.arguments import as_float, checked
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Facts, Source
@@ -88,13 +89,18 @@ class Recorded:
         ordered: bool = False,
         transform: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
+        if states is None:
+            raise ValueError(
+                "states must be recorded, got None: of observations alone, use "
+                "isojepa.worlds.Observed(observations)"
+            )
         self.states = Trajectories.of("states", states)
         if len(self.states.shape) != 1:
             raise ValueError(f"states must be vectors, got shape {self.states.shape} at each step")
         self.observations = None if observations is None else Trajectories.of("observations", observations)
         if self.observations is not None:
             self.observations.check_lengths("observations", self.states)
-        self.stride = _check_stride(stride, self.states.longest)
+        self.stride = check_stride(stride, self.states.longest)
         if not 0 <= swap <= 0.5:
             raise ValueError(f"swap must lie in [0, 1/2], got {swap}")
         self.swap, self.transform, self.ordered = float(swap), transform, ordered
@@ -300,6 +306,7 @@ class RecordedWorld:
         ((2,), (2,))
     """
 
+    @checked
     def __init__(self, recorded: Recorded) -> None:
         if recorded.observations is None:
             raise ValueError("recorded must carry observations, got states only: use World with a mixing")
@@ -337,13 +344,15 @@ class RecordedWorld:
         return f"RecordedWorld({self.recorded!r})"
 
 
-def _check_stride(stride: int, longest: int) -> int:
+def check_stride(stride: int, longest: int) -> int:
+    """Return the steps between the ends of a pair, or say what is wrong with them."""
     if np.ndim(stride) != 0:
         raise ValueError(
             "stride must be one number: both ends of a pair are whole states, so coordinates cannot have "
             f"strides of their own, got {stride}"
         )
-    if int(stride) != stride or stride < 1:
+    number = as_float(stride)
+    if number is None or not number.is_integer() or number < 1:
         raise ValueError(f"stride must be a positive integer, got {stride}")
     if stride >= longest:
         raise ValueError(f"stride must be below the {longest} steps of the longest path, got {stride}")

@@ -6,6 +6,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
+from isojepa.names import shown
 from isojepa.registry import Context, Spec, chosen, register
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.mixings import Identity, Mixing, MixingSpec, SpiralSpec
@@ -38,10 +40,12 @@ class World:
     """
 
     def __init__(self, process: Process, mixing: Mixing | None = None) -> None:
+        if not isinstance(process, Process):
+            raise ValueError(f"process must have dim, correlation, gaussian and sample, got {shown(process)}")
         self.process = process
         self.mixing: Mixing = Identity() if mixing is None else mixing
         if not callable(self.mixing):
-            raise ValueError(f"mixing must be callable, got {mixing!r}")
+            raise ValueError(f"mixing must be callable, got {shown(mixing)}")
         try:
             with torch.no_grad():
                 probe = self.mixing(torch.linspace(-1, 1, 3 * process.dim).reshape(3, process.dim))
@@ -90,6 +94,7 @@ class World:
         )
 
     @torch.no_grad()
+    @checked
     def sample(self, n: int, generator: torch.Generator) -> Batch:
         """Draw n pairs."""
         z, z_next = self.process.sample(n, generator)

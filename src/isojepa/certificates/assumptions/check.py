@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from isojepa.arguments import checked
 from isojepa.certificates.assumptions import (
     completeness,
     dependence,
@@ -23,6 +24,7 @@ _TWO_VIEWS = "It needs both views of each pair, got one."
 _GIVE_BOTH = "Give z_next as well."
 
 
+@checked
 def check_assumptions(
     z: Any,
     z_next: Any = None,

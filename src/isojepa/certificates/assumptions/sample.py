@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from isojepa.certificates.assumptions.memory import measure_memory
+from isojepa.certificates.embeddings import check_dense, to_array
 from isojepa.names import unknown
 from isojepa.seeds import generator
 
@@ -141,9 +142,10 @@ def halves(n: int, most: int) -> tuple[slice, slice]:
 
 def _matrix(name: str, value: Any, flatten: bool = False) -> np.ndarray:
     if isinstance(value, torch.Tensor):
+        check_dense(name, value)
         value = value.detach().to("cpu")
         value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
-    array = np.asarray(value)
+    array = to_array(name, value)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, got {array.dtype}")
     if flatten and array.ndim >= 1 and len(array):

@@ -7,6 +7,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.names import unknown
 from isojepa.objectives.gaussianity.fused import epps_pulley
 from isojepa.objectives.gaussianity.null import Limit, Null
@@ -36,6 +37,7 @@ class EppsPulley(Statistic):
     least = 2
     limit_from = 512
 
+    @checked
     def __init__(
         self,
         knots: int = 17,
@@ -47,6 +49,8 @@ class EppsPulley(Statistic):
         super().__init__()
         if quadrature not in QUADRATURES:
             raise ValueError(unknown("quadrature", quadrature, QUADRATURES))
+        if not 0 < t_max < math.inf:
+            raise ValueError(f"t_max must be positive and finite, got {t_max}")
         self.knots, self.t_max, self.sigma = knots, t_max, sigma
         self.quadrature, self.unbiased = quadrature, unbiased
         if quadrature == "trapezoid":
@@ -88,6 +92,7 @@ class EppsPulleyExact(Statistic):
     least = 2
     gathers = True
 
+    @checked
     def __init__(self, sigma: float = 1.0, unbiased: bool = False) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:

@@ -15,17 +15,20 @@ The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient
 whole is two sweeps over the projections (see `kernels`). On the CPU in float32, with equally spaced knots,
 they are compiled; otherwise the same two sweeps run as tensor operations. Sums over samples are added up
 over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
+
+What the compiled sweeps cannot do is done by tensor operations that keep their graph, in the memory of the
+textbook form: transforms of `torch.func`, forward-mode derivatives, and the derivative of the gradient.
 """
 
 import math
 import os
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from isojepa import ranks
 from isojepa.objectives.gaussianity import team
@@ -48,8 +51,12 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
         unbiased: take the U-statistic.
 
     Returns:
-        A scalar; differentiable once with respect to x.
+        A scalar, differentiable with respect to x.
     """
+    if _traced(x):
+        with torch.autocast(x.device.type, enabled=False):
+            wide = at_least_float32(x)
+            return plain_epps_pulley(wide @ directions.to(wide).T, grid, unbiased).mean()
     wanted = x.requires_grad and torch.is_grad_enabled()
     statistic: Tensor = _EppsPulley.apply(x, directions, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
     return statistic
@@ -57,9 +64,33 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
 
 def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
     """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
+    if _traced(x):
+        return plain_epps_pulley(x, grid, unbiased)
     wanted = x.requires_grad and torch.is_grad_enabled()
     statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
     return statistic
+
+
+def plain_epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """As `epps_pulley`, by tensor operations alone, for whatever looks into them.
+
+    With a graph it takes the memory of batch x slices x knots.
+    """
+    n = _samples(x)
+    cosines, sines = _means(_Powers(x, grid), n)
+    value: Tensor = _statistic(cosines, sines, torch.as_tensor(grid.table).to(x), n, unbiased)[0]
+    return value
+
+
+def _traced(x: Tensor) -> bool:
+    """Whether a transform of `torch.func`, or a forward-mode derivative, looks into what is computed of x."""
+    return ranks.transformed() or forward_ad.unpack_dual(x).tangent is not None
+
+
+def _means(powers: "_Powers", n: int) -> tuple[Tensor, Tensor]:
+    """Real and imaginary part of phi_n of the whole batch, (..., slices, half)."""
+    sums = ranks.total(torch.stack([torch.stack((c.sum(-2), s.sum(-2))) for c, s in powers.up()], -1))
+    return sums[0] / n, sums[1] / n
 
 
 class _EppsPulley(torch.autograd.Function):
@@ -72,15 +103,21 @@ class _EppsPulley(torch.autograd.Function):
             views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
             values, gradient = sweep(views, directions, grid, unbiased, want_gradient)
         if gradient is not None:
-            ctx.save_for_backward(gradient.view_as(wide))
+            ctx.save_for_backward(gradient.view_as(wide), x, directions)
             ctx.dtype, ctx.group = x.dtype, ranks.group()
+            ctx.grid, ctx.unbiased = grid, unbiased
         return values.mean() if directions is not None else values.view(*x.shape[:-2], x.shape[-1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, upstream):  # type: ignore[no-untyped-def]
-        (gradient,) = ctx.saved_tensors
+        gradient, x, directions = ctx.saved_tensors
         with ranks.within(ctx.group):
+            if torch.is_grad_enabled():  # this gradient is to be differentiated: compute it with a graph
+                with torch.autocast(x.device.type, enabled=False):
+                    wide = at_least_float32(x)
+                    views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+                    _, again = _tensor_sweeps(views, directions, ctx.grid, ctx.unbiased, True)
+                gradient = cast(Tensor, again).view_as(wide)
             upstream = ranks.total(upstream)  # every rank's loss depends on this rank's samples
         scale = upstream.unsqueeze(-2) if upstream.ndim else upstream
         return (scale * gradient).to(ctx.dtype), None, None, None, None
@@ -135,8 +172,7 @@ def _tensor_sweeps(
     for lo, hi in _chunks(views, directions, n):
         p = views[..., lo:hi] if directions is None else views @ directions[lo:hi].T
         powers = _Powers(p, grid)
-        sums = ranks.total(torch.stack([torch.stack((c.sum(-2), s.sum(-2))) for c, s in powers.up()], -1))
-        value, re, im = _statistic(sums[0] / n, sums[1] / n, knots, n, unbiased)
+        value, re, im = _statistic(*_means(powers, n), knots, n, unbiased)
         values.append(value)
         if gradient is not None:
             q = powers.series(re.unsqueeze(1), im.unsqueeze(1))  # (view, 1, slice, half): for every sample

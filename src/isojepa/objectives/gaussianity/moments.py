@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.statistic import Statistic, check_varies
 
@@ -72,6 +73,7 @@ class Moments(Statistic):
 
     limit_from = 1 << 62  # high moments are too slow to become normal
 
+    @checked
     def __init__(self, order: int = 4) -> None:
         super().__init__()
         if int(order) != order or not 1 <= order <= 20:

@@ -18,9 +18,13 @@ import math
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.objectives.directions import normal_points
 from isojepa.objectives.gaussianity.null import Limit
+from isojepa.objectives.gaussianity.pairs import Pairs, Side, exponential
 from isojepa.objectives.gaussianity.statistic import Multivariate
+
+_POINTS = 128  # of an integral that are held at a time, few enough for a processor's cache
 
 
 class BHEP(Multivariate):
@@ -31,6 +35,7 @@ class BHEP(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, beta: float = 1.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 0)
@@ -38,14 +43,15 @@ class BHEP(Multivariate):
     def _bandwidth(self, n: int, dim: int) -> float:
         return self.beta
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        dim = x.shape[-1]
-        b2 = self._bandwidth(n, dim) ** 2
-        norms = (x**2).sum(-1)
-        distance = (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * x @ x.mT).clamp_min(0)
-        pairs = torch.exp(-b2 / 2 * distance).sum((-1, -2)) / n
-        cross = (1 + b2) ** (-dim / 2) * torch.exp(-b2 / (2 * (1 + b2)) * norms).sum(-1)
-        statistic: Tensor = pairs - 2 * cross + n * (1 + 2 * b2) ** (-dim / 2)
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        b2 = self._bandwidth(n, sample.dim) ** 2
+
+        def near(left: Side, right: Side) -> Tensor:
+            return exponential(left, right, b2, -b2 / 2, top=0.0).sum((-1, -2))  # -|y_j - y_k|^2 b2 / 2
+
+        pairs = sample.total(near) / n
+        cross = (1 + b2) ** (-sample.dim / 2) * torch.exp(-b2 / (2 * (1 + b2)) * sample.norms).sum(-1)
+        statistic: Tensor = pairs - 2 * cross + n * (1 + 2 * b2) ** (-sample.dim / 2)
         return statistic
 
     def extra_repr(self) -> str:
@@ -59,6 +65,7 @@ class HenzeZirkler(BHEP):
         standardize: test for any normal law, as in their paper.
     """
 
+    @checked
     def __init__(self, standardize: bool = False) -> None:
         super().__init__(1.0, standardize)
 
@@ -78,15 +85,20 @@ class MomentGenerating(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, beta: float = 2.5, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 1)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        dim, beta = x.shape[-1], self.beta
-        norms, sums = _norms(x)
-        pairs = _exp(sums / (4 * beta), dim / 2 * math.log(math.pi / beta)).sum((-1, -2)) / n
-        cross = _exp(norms / (4 * beta - 2), dim / 2 * math.log(math.pi / (beta - 0.5))).sum(-1)
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        dim, beta = sample.dim, self.beta
+        constant = dim / 2 * math.log(math.pi / beta)
+
+        def growth(left: Side, right: Side) -> Tensor:  # |y_j + y_k|^2 / (4 beta)
+            return exponential(left, right, 1 / (2 * beta), 1 / (4 * beta), constant).sum((-1, -2))
+
+        pairs = sample.total(growth) / n
+        cross = torch.exp(sample.norms / (4 * beta - 2) + dim / 2 * math.log(math.pi / (beta - 0.5))).sum(-1)
         return pairs - 2 * cross + n * _power(math.pi / (beta - 1), dim / 2)
 
     def extra_repr(self) -> str:
@@ -106,6 +118,7 @@ class CFMGF(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, gamma: float = 5.0, points: int | None = None, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
@@ -113,8 +126,8 @@ class CFMGF(Multivariate):
             raise ValueError(f"points must be a positive integer, or 0 for the closed form, got {points}")
         self.points = None if points is None else int(points)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        points = self._points(n)
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        x, points = sample.x, self._points(n)
         if points == 0 and n > 128:
             raise ValueError(f"points must be positive for more than 128 samples, got 0 for {n}")
         return self._estimated(x, n, points) if points else self._closed(x, n)
@@ -125,9 +138,12 @@ class CFMGF(Multivariate):
     def _estimated(self, x: Tensor, n: int, points: int) -> Tensor:
         dim = x.shape[-1]
         t = normal_points(dim, points).to(x) / math.sqrt(2 * self.gamma)
-        angles = x @ t.T
-        product = angles.cos().mean(-2) * angles.exp().mean(-2)
-        return n * _power(math.pi / self.gamma, dim / 2) * ((product - 1) ** 2).mean(-1)
+        total = x.new_zeros(x.shape[:-2])
+        for some in t.split(_POINTS):
+            angles = x @ some.T
+            product = angles.cos().mean(-2) * angles.exp().mean(-2)
+            total = total + ((product - 1) ** 2).sum(-1)
+        return n * _power(math.pi / self.gamma, dim / 2) * total / points
 
     def _held(self, n: int, dim: int) -> int:
         points = self._points(n)
@@ -143,7 +159,7 @@ class CFMGF(Multivariate):
             for rows, norms in zip(plus.split(256, -2), outer.split(256, -1), strict=True):
                 exponent = (norms.unsqueeze(-1) - inner.unsqueeze(-2)) / (4 * gamma)
                 total = total + (exponent.exp() * (rows @ other.mT / (2 * gamma)).cos()).sum((-1, -2))
-        pairs = _tilted(x, gamma).sum((-1, -2))
+        pairs = Pairs(x).tilted(gamma)
         return _power(math.pi / gamma, dim / 2) * (total / (2 * n**3) - 2 / n * pairs + n)
 
     def extra_repr(self) -> str:
@@ -162,13 +178,14 @@ class SimplifiedCFMGF(Multivariate):
 
     two_sided = True
 
+    @checked
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        mean = _tilted(x, self.gamma).mean((-1, -2))
-        return _power(math.pi / self.gamma, x.shape[-1] / 2) * math.sqrt(n) * (mean - 1)
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        mean = sample.tilted(self.gamma) / n**2
+        return _power(math.pi / self.gamma, sample.dim / 2) * math.sqrt(n) * (mean - 1)
 
     def extra_repr(self) -> str:
         return f"gamma={self.gamma}, standardize={self.standardize}"
@@ -182,16 +199,25 @@ class HenzeVisagie(Multivariate):
         standardize: test for any normal law.
     """
 
+    @checked
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        dim, gamma = x.shape[-1], self.gamma
-        _, sums = _norms(x)
-        inner = x @ x.mT + sums * (1 / (4 * gamma**2) - 1 / (2 * gamma)) + dim / (2 * gamma)
-        growth = _exp(sums / (4 * gamma), dim / 2 * math.log(math.pi / gamma))
-        return (growth * inner).sum((-1, -2)) / n
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        dim, gamma = sample.dim, self.gamma
+        constant = dim / 2 * math.log(math.pi / gamma)
+        shift = 1 / (4 * gamma**2) - 1 / (2 * gamma)
+
+        def part(left: Side, right: Side) -> Tensor:
+            """Growth times y_j.y_k + shift |y_j + y_k|^2 + dim / (2 gamma)."""
+            growth = exponential(left, right, 1 / (2 * gamma), 1 / (4 * gamma), constant)
+            first = (growth.sum(-1) * (shift * left.norms + dim / (2 * gamma))).sum(-1)
+            second = (growth.sum(-2) * (shift * right.norms)).sum(-1)
+            inner = (growth @ right.x * left.x).sum((-1, -2))
+            return first + second + (1 + 2 * shift) * inner
+
+        return sample.total(part) / n
 
     def extra_repr(self) -> str:
         return f"gamma={self.gamma}, standardize={self.standardize}"
@@ -207,11 +233,12 @@ class MardiaSkewness(Multivariate):
 
     limit_from = 1 << 14
 
+    @checked
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        dim = x.shape[-1]
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        x, dim = sample.x, sample.dim
         if dim**2 >= n:
             return (x @ x.mT).pow(3).mean((-1, -2)) * (n / 6)
         # sum over pairs of (y_j.y_k)^3 = |sum_j of y_j x y_j x y_j|^2, for many samples the smaller object
@@ -233,34 +260,17 @@ class MardiaKurtosis(Multivariate):
 
     limit_from = 1 << 14
 
+    @checked
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
-        expected = x.shape[-1] * (x.shape[-1] + 2)
-        kurtosis = (x**2).sum(-1).square().mean(-1)
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+        expected = sample.dim * (sample.dim + 2)
+        kurtosis = sample.norms.square().mean(-1)
         return n * (kurtosis - expected) ** 2 / (8 * expected)
 
     def limit(self, n: int, dim: int) -> Limit | None:
         return Limit((1.0,)) if self.standardize else None
-
-
-def _norms(x: Tensor) -> tuple[Tensor, Tensor]:
-    """|y_j|^2 and |y_j + y_k|^2."""
-    norms = (x**2).sum(-1)
-    return norms, (norms.unsqueeze(-1) + norms.unsqueeze(-2) + 2 * x @ x.mT).clamp_min(0)
-
-
-def _exp(exponent: Tensor, log_factor: float) -> Tensor:
-    """e^exponent times a factor that may be too small or large by itself."""
-    return torch.exp(exponent + log_factor)
-
-
-def _tilted(x: Tensor, gamma: float) -> Tensor:
-    """e^{(|y_j|^2 - |y_k|^2)/(4 gamma)} cos(y_j.y_k / (2 gamma)) for all pairs."""
-    norms = (x**2).sum(-1)
-    exponent = (norms.unsqueeze(-1) - norms.unsqueeze(-2)) / (4 * gamma)
-    return exponent.exp() * (x @ x.mT / (2 * gamma)).cos()
 
 
 def _power(base: float, exponent: float) -> float:

@@ -11,13 +11,14 @@ everywhere.
 """
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
 import torch
 from torch import Tensor
 
+from isojepa.arguments import checked
 from isojepa.names import choose
 from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.statistic import Statistic, check_varies
@@ -25,23 +26,63 @@ from isojepa.objectives.gaussianity.statistic import Statistic, check_varies
 _TERMS = 100  # of the limit laws' infinite sums; the mean of the rest is added as a constant
 
 
-class _Ordered(Statistic):
+class Sorted:
+    """Samples in ascending order, with what several tests compute from them, each computed once.
+
+    Args:
+        x: (..., samples, slices), sorted along the samples.
+        moderate: no value is beyond 12 in size, as of simulated normal numbers: logarithms of probabilities
+            may then be taken in the plain way, several times as fast as the one that reaches further out.
+    """
+
+    def __init__(self, x: Tensor, moderate: bool = False) -> None:
+        self.x, self.moderate = x, moderate
+
+    @cached_property
+    def cdf(self) -> Tensor:
+        """Phi(x); NaN for Inf, of which a distribution function would make the ordinary levels 0 and 1."""
+        if self.moderate:
+            return self._below
+        return torch.where(self.x.isinf(), torch.nan, torch.special.ndtr(self.x))
+
+    @cached_property
+    def log_cdf(self) -> Tensor:
+        """log Phi(x)."""
+        log: Tensor = self._below.log() if self.moderate else torch.special.log_ndtr(self.x)
+        return log
+
+    @cached_property
+    def log_tail(self) -> Tensor:
+        """log(1 - Phi(x)) = log Phi(-x), without losing the tail."""
+        if self.moderate:
+            return (torch.erfc(self.x * math.sqrt(0.5)) / 2).log()
+        log: Tensor = torch.special.log_ndtr(-self.x)
+        return log
+
+    @cached_property
+    def _below(self) -> Tensor:
+        return torch.erfc(self.x * -math.sqrt(0.5)) / 2
+
+
+class Ordered(Statistic):
+    """Base of the tests of sorted samples. A subclass gives `_sorted`."""
+
     gathers = True
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return self._sorted(x.sort(dim=-2).values, n)
+        return self._sorted(Sorted(x.sort(dim=-2).values), n)
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
         raise NotImplementedError
 
 
-class CramerVonMises(_Ordered):
+class CramerVonMises(Ordered):
     """Squared distance of distribution functions, W^2."""
 
     limit_from = 512
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
-        return self._distance(_levels(x), n)
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        return self._distance(sample.cdf, n)
 
     @staticmethod
     def _distance(u: Tensor, n: int) -> Tensor:
@@ -55,8 +96,8 @@ class CramerVonMises(_Ordered):
 class Watson(CramerVonMises):
     """Cramer-von Mises without the part that a shift of the distribution function explains, U^2."""
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
-        u = _levels(x)
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        u = sample.cdf
         distance: Tensor = self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
         return distance
 
@@ -65,16 +106,18 @@ class Watson(CramerVonMises):
         return Limit(tuple(weights), 1 / 12 - weights.sum())
 
 
-class AndersonDarling(_Ordered):
+class AndersonDarling(Ordered):
     """Squared distance of distribution functions, with more weight in the tails, A^2."""
 
     limit_from = 512
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
-        # log(1 - Phi(x)) = log Phi(-x), without losing the tail
-        terms = torch.special.log_ndtr(x) + torch.special.log_ndtr(-x.flip(-2))
-        weighted = (2 * _index(x, n) - 1) / n * terms
-        distance: Tensor = (-n - weighted.double().sum(-2)).to(x.dtype)  # of size n, and almost cancel
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        x, i = sample.x, _index(sample.x, n)
+        # the sum over i of (2i - 1) log(1 - u_{n+1-i}), counted from the other end
+        weighted = (2 * i - 1) / n * sample.log_cdf + (2 * (n - i) + 1) / n * sample.log_tail
+        distance: Tensor = (-n - weighted.sum(-2, dtype=torch.float64)).to(
+            x.dtype
+        )  # of size n, almost cancel
         return distance
 
     def limit(self, n: int, dim: int) -> Limit:
@@ -83,7 +126,7 @@ class AndersonDarling(_Ordered):
         return Limit(tuple(weights), 1 - weights.sum())
 
 
-class ShapiroWilk(_Ordered):
+class ShapiroWilk(Ordered):
     r"""1 - W, with W = (sum_i a_i x_(i))^2 / sum_i (x_i - mean)^2, for normality of any mean and variance.
 
     W is the squared correlation of the sorted samples with what a Gaussian sample would give. It does not
@@ -97,12 +140,14 @@ class ShapiroWilk(_Ordered):
 
     least = 3
 
+    @checked
     def __init__(self, weights: str = "shapiro-francia") -> None:
         super().__init__()
         choose("weights", weights, _WEIGHTS)
         self.weights = weights
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        x = sample.x
         mean = x.mean(-2)
         centred = x - mean.unsqueeze(-2)
         unit = centred / (n * check_varies((centred**2).mean(-2), mean)).sqrt().unsqueeze(-2)
@@ -114,7 +159,7 @@ class ShapiroWilk(_Ordered):
         return f"weights={self.weights!r}"
 
 
-class Entropy(_Ordered):
+class Entropy(Ordered):
     r"""Kullback-Leibler divergence from N(0, 1) by Vasicek's estimate of the entropy.
 
         mean(x^2)/2 + log(2 pi)/2 - H,     H = (1/n) sum_i log( n/(2m) (x_(i+m) - x_(i-m)) ),
@@ -127,13 +172,15 @@ class Entropy(_Ordered):
 
     least = 3
 
+    @checked
     def __init__(self, window: int | None = None) -> None:
         super().__init__()
         if window is not None and (int(window) != window or window < 1):
             raise ValueError(f"window must be a positive integer, got {window}")
         self.window = None if window is None else int(window)
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        x = sample.x
         m = max(1, math.floor(math.sqrt(n) + 0.5)) if self.window is None else self.window
         if 2 * m >= n:
             if self.window is not None:
@@ -150,15 +197,15 @@ class Entropy(_Ordered):
         return f"window={self.window}"
 
 
-class OrderLikelihood(_Ordered):
+class OrderLikelihood(Ordered):
     r"""Mean negative log density of each order statistic under its own law for n samples of N(0, 1).
 
     The i-th has the density n!/((i-1)!(n-i)!) Phi^(i-1) (1 - Phi)^(n-i) phi. Unlike `Likelihood` it holds
     the samples apart: its minimum spreads them like a Gaussian.
     """
 
-    def _sorted(self, x: Tensor, n: int) -> Tensor:
-        i = _index(x, n)
+    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+        x, i = sample.x, _index(sample.x, n)
         rank = np.arange(1, n + 1)  # in float64: these are large numbers that almost cancel
         constant = float(
             (
@@ -168,14 +215,9 @@ class OrderLikelihood(_Ordered):
             ).mean()
         )
         log_density = -(x**2) / 2 - math.log(2 * math.pi) / 2
-        below, above = (i - 1) * torch.special.log_ndtr(x), (n - i) * torch.special.log_ndtr(-x)
-        distance: Tensor = (-constant - (below + above + log_density).double().mean(-2)).to(x.dtype)
+        terms = (i - 1) * sample.log_cdf + (n - i) * sample.log_tail + log_density
+        distance: Tensor = (-constant - terms.mean(-2, dtype=torch.float64)).to(x.dtype)
         return distance
-
-
-def _levels(x: Tensor) -> Tensor:
-    """Phi(x); NaN for Inf, of which a distribution function would make the ordinary levels 0 and 1."""
-    return torch.where(x.isinf(), torch.nan, torch.special.ndtr(x))
 
 
 def _index(x: Tensor, n: int) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.names import unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley
@@ -42,6 +43,7 @@ class Sliced(Statistic):
 
     per_slice = False
 
+    @checked
     def __init__(
         self,
         test: Statistic | None = None,
@@ -71,6 +73,18 @@ class Sliced(Statistic):
         """The directions for samples of a dimension: (slices, dim)."""
         return draw_directions(dim, self.slices, generator(self.seed, "slices"), self.sampler)
 
+    def spanned(self, dim: int) -> Tensor:
+        """The directions seen from the space that they span: (slices, slices at most).
+
+        With A^T = Q R, the projections of x on the rows of A are those of Q^T x on the rows of R^T, and Q^T x
+        is N(0, I) too: for the law under the null, samples of so many dimensions do.
+        """
+        directions = self.directions(dim)
+        if dim <= self.slices:
+            return directions
+        factor: Tensor = torch.linalg.qr(directions.double().T).R
+        return factor.T.float()
+
     def _of(self, x: Tensor, n: int) -> Tensor:
         if not self.standardize:
             return slice_means(self.test, x, self.directions(x.shape[-1]).to(x), self.reduce)
@@ -95,17 +109,14 @@ class Sliced(Statistic):
 
 
 class _Span(Statistic):
-    """A sliced test seen from the space that its directions span: the same law under the null, sooner.
-
-    With A^T = Q R, the projections of x on the rows of A are those of Q^T x, which is N(0, I) too.
-    """
+    """A sliced test seen from the space that its directions span: the same law under the null, sooner."""
 
     per_slice = False
 
     def __init__(self, whole: Sliced, dim: int) -> None:
         super().__init__()
         self.whole, self.dim = whole, dim
-        self.axes = torch.linalg.qr(whole.directions(dim).double().T).R.T.float()
+        self.axes = whole.spanned(dim)
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         return slice_means(self.whole.test, x, self.axes.to(x), self.whole.reduce)

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
+from isojepa.arguments import checked
 from isojepa.objectives.gaussianity.null import Limit, Null
-from isojepa.objectives.loss import at_least_float32
+from isojepa.objectives.gaussianity.pairs import Pairs
+from isojepa.objectives.loss import at_least_float32, check_floats
 
 
 class AxisWarning(UserWarning):
@@ -125,14 +127,15 @@ class Multivariate(Statistic):
     gathers = True
     per_slice = False
 
+    @checked
     def __init__(self, standardize: bool = False) -> None:
         super().__init__()
         self.standardize = standardize
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return self._pairs(whitened(x) if self.standardize else x.double(), n)
+        return self._pairs(Pairs(whitened(x) if self.standardize else x.double()), n)
 
-    def _pairs(self, x: Tensor, n: int) -> Tensor:
+    def _pairs(self, sample: Pairs, n: int) -> Tensor:
         raise NotImplementedError
 
     def _held(self, n: int, dim: int) -> int:
@@ -165,9 +168,7 @@ def whitened(x: Tensor) -> Tensor:
 
 def check_shape(x: Tensor) -> Tensor:
     """Return samples (..., n, k) of a floating type, or say what is wrong."""
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"x must be a tensor of floating point numbers, got {kind}")
+    check_floats("x", x)
     if x.ndim < 2 or x.shape[-1] < 1 or 0 in x.shape[:-2]:
         raise ValueError(f"x must be (..., samples, dim) or (..., samples, slices), got {tuple(x.shape)}")
     return x
@@ -183,6 +184,8 @@ def check_finite(x: Tensor) -> Tensor:
 
 def check_varies(variance: Tensor, mean: Tensor) -> Tensor:
     """Return the variance of each slice, or say that a statistic divided by it needs it to be positive."""
+    if ranks.transformed():  # nothing can be asked of a value inside of vmap: the statistic is NaN there
+        return variance
     kind = torch.finfo(variance.dtype)
     rounding = (16 * kind.eps * mean) ** 2 + kind.tiny
     flat = int(((variance <= rounding) & rounding.isfinite()).sum())  # NaN and Inf are passed on

@@ -1,0 +1,158 @@
+"""Tables for people: the one way in which commands lay out columns, on screens wide and narrow.
+
+At most one column is prose, which is broken into lines; all others are short. Where the prose would be left
+with a few words per line, it goes below its row instead, over the whole width. Where even the short columns
+do not fit beside each other, the first stands alone above the others.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from isojepa.cli.printing import out
+from isojepa.terminal import Console, visible
+
+Cell = str | Text
+_WIDE = 140  # of output that goes to a file or a program, where nobody said how wide
+_ROOM = 36  # of prose beside other columns, at least
+_GAPS = (2, 1)  # between columns, as it is liked and as it is where there is little room
+_STEP = 4  # by which what stands below a row is indented
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        title: above it; a table whose titles are all empty has none.
+        right: align to the right, as numbers.
+        prose: sentences, to be broken into lines.
+    """
+
+    title: str = ""
+    right: bool = False
+    prose: bool = False
+
+
+def print_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    title: str = "",
+    indent: int = 0,
+    console: Console = out,
+) -> None:
+    """Print a table.
+
+    Args:
+        columns: one of them prose at most.
+        rows: cells; those that are strings are printed as they are, without markup.
+        title: a line above.
+        indent: blanks on the left.
+        console: where to.
+    """
+    if title:
+        console.print(Text(title, style="bold"))
+    for line in lay_out(columns, rows, width_of(console) - indent):
+        console.print(Text(" " * indent) + line, soft_wrap=True)
+
+
+def width_of(console: Console = out) -> int:
+    """Columns of the screen, or those that COLUMNS says; many where neither is known."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    return console.width if console.is_terminal else _WIDE
+
+
+def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> list[Text]:
+    """The lines of a table that is at most so wide, if its short columns allow it."""
+    texts = [[cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row] for row in rows]
+    if any(column.title for column in columns):
+        texts.insert(0, [Text(column.title, style="dim") for column in columns])
+    if not texts:
+        return []
+    short = [place for place, column in enumerate(columns) if not column.prose]
+    prose = next((place for place, column in enumerate(columns) if column.prose), None)
+    widths = {place: max(row[place].cell_len for row in texts) for place in short}
+    longest = 0 if prose is None else max(_longest(row[prose]) for row in texts)
+    for gap in _GAPS:
+        room = width - sum(widths.values()) - gap * (len(columns) - 1)
+        if room >= min(longest, _ROOM):
+            shape = _Shape(columns, widths, prose, gap, min(longest, room))
+            return [line for row in texts for line in shape.beside(row, range(len(columns)))]
+    shape = _Shape(columns, widths, prose, _GAPS[0], room)
+    lines = [line for row in texts for line in shape.below(row, short, width)]
+    return [line for line in lines if line.plain.strip()]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How wide the parts of a table are: the short columns, the gaps between them, the room for prose."""
+
+    columns: Sequence[Column]
+    widths: dict[int, int]
+    prose: int | None
+    gap: int
+    room: int
+
+    def beside(self, row: Sequence[Text], places: Sequence[int]) -> list[Text]:
+        """A row with its cells beside each other; more than one line where prose is among them and long."""
+        told = self.prose if self.prose in places else None
+        parts = [Text("")] if told is None else _broken(row[told], self.room)
+        lines = []
+        for index, part in enumerate(parts):
+            cells = [
+                _padded(part, self.room, False)
+                if place == told
+                else _padded(
+                    row[place] if index == 0 else Text(""), self.widths[place], self.columns[place].right
+                )
+                for place in places
+            ]
+            lines.append(_trimmed(Text(" " * self.gap).join(cells)))
+        return lines
+
+    def below(self, row: Sequence[Text], short: list[int], width: int) -> list[Text]:
+        """A row whose prose stands below it; and whose first cell stands above the others, if they are wide.
+
+        Of a name and its value, a value that fits stays beside the name.
+        """
+        prose = self.prose
+        if prose is not None and len(self.columns) == 2 and _longest(row[prose]) <= self.room:
+            return self.beside(row, range(2))
+        if sum(self.widths.values()) + self.gap * (len(short) - 1) > width and len(short) > 1:
+            lines = [row[short[0]].copy()]
+            lines += [Text(" " * self.gap) + line for line in self.beside(row, short[1:])]
+        else:
+            lines = self.beside(row, short)
+        if prose is not None:
+            lines += [Text(" " * _STEP) + part for part in _broken(row[prose], max(1, width - _STEP))]
+        return lines
+
+
+def _broken(text: Text, width: int) -> list[Text]:
+    """Lines of at most so many columns, broken between words."""
+    lines = [_trimmed(line) for line in text.wrap(Console(width=max(1, width)), max(1, width))]
+    return lines or [Text("")]
+
+
+def _longest(text: Text) -> int:
+    return max((line.cell_len for line in text.split("\n", allow_blank=True)), default=0)
+
+
+def _padded(text: Text, width: int, right: bool) -> Text:
+    padded = text.copy()
+    blanks = max(0, width - padded.cell_len)
+    if right:
+        padded.pad_left(blanks)
+    else:
+        padded.pad_right(blanks)
+    return padded
+
+
+def _trimmed(text: Text) -> Text:
+    text.rstrip()
+    return text
