@@ -4,56 +4,37 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import NoBound, bounds_at, too_few
+from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
-from isojepa.certificates.embeddings import Embeddings, to_float64
+from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
-from isojepa.certificates.inputs import Brought, Given, draw_pairs, is_paths, is_record, of_paths, read_given
+from isojepa.certificates.inputs import Brought, Given, is_record, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
-from isojepa.encoders.modes import embed
 from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
-from isojepa.seeds import generator
 from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.worlds.brought import as_source
-from isojepa.worlds.source import moving, observable
+from isojepa.worlds.source import observable
 
 _SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
-_DECAYS = 4.0  # times the latents forget along a trajectory drawn from a world
-_DRAWN = 100_000, 10_000_000  # embeddings and numbers of all trajectories at most
-
-
-@dataclass(frozen=True)
-class _Case:
-    """What certify was given, in one form."""
-
-    embeddings: Embeddings
-    rho: float | None
-    missing: NoBound | None  # why there can be no bound
-    origin: RhoOrigin | None = None  # of rho
-    trajectories: np.ndarray | None = None
-    encoder: Callable[[Tensor], Tensor] | None = None
-    world: Source | None = None
 
 
 @checked
@@ -135,143 +116,19 @@ def certify(
             )
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        case = _in_world(source, place, known, samples, seed, drop, checks)
+        case = in_world(source, place, known, samples, seed, drop, checks)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         if samples is not None:
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
         given = read_given(Given(source, next, latents, latents_next))
-        case = _of_arrays(given.h, given.h_next, given.z, given.z_next, known, trajectory, drop)
+        case = of_arrays(given.h, given.h_next, given.z, given.z_next, known, trajectory, drop)
     return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
 
 
-def default_samples(dim: int) -> int:
-    """Pairs to draw for a certificate: many in few dimensions, where they cost nothing."""
-    return max(20_000, min(100_000, 3_200_000 // dim))
-
-
-def _in_world(
-    encoder: Callable[[Tensor], Tensor],
-    world: Source,
-    known: tuple[float, RhoOrigin] | None,
-    samples: int | None,
-    seed: int,
-    drop: bool,
-    checks: bool,
-) -> _Case:
-    facts = world.facts
-    count = default_samples(facts.dim or 1) if samples is None else samples
-    batch = draw_pairs(world, count, seed)
-    if len(batch.views) < 2:
-        raise ValueError(f"a certificate needs two views of each state, got {len(batch.views)}")
-    z, z_next = (None, None) if batch.z is None else batch.z[:2]
-    h, h_next = (embed(encoder, view) for view in batch.views[:2])
-    embeddings = Embeddings(h, h_next, z, z_next, drop)
-    rho, missing = _usable_rho(world) if known is None else (known[0], None)
-    trajectories = None
-    if checks and rho is not None and facts.dim is not None and moving(world):
-        steps, count = _lengths(rho, facts.dim)
-        path = world.trajectory(count, steps, generator(seed, "trajectories")).x
-        flat = embed(encoder, path.flatten(0, 1))
-        trajectories = flat.unflatten(0, path.shape[:2]).double().numpy()
-    return _Case(
-        embeddings, rho, missing, "world" if known is None else known[1], trajectories, encoder, world
-    )
-
-
-def _lengths(rho: float, dim: int) -> tuple[int, int]:
-    """Steps and number of trajectories: long enough to see the decay, as many as memory allows."""
-    rho = min(max(rho, 1e-300), 1 - 1e-15)  # what rounding made 0 or 1
-    steps = int(np.clip(_DECAYS / -math.log(rho), 16, 256))
-    return steps, max(100, min(_DRAWN[0], _DRAWN[1] // dim) // steps)
-
-
-def _of_arrays(
-    source: Any,
-    second: Any,
-    latents: Any,
-    latents_next: Any,
-    known: tuple[float, RhoOrigin] | None,
-    trajectory: bool,
-    drop: bool,
-) -> _Case:
-    rho, origin = known or (None, None)
-    missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
-    if is_paths(source):
-        if second is not None or latents_next is not None:
-            raise ValueError("trajectories bring their own second views, the next steps: leave next out")
-        embeddings, block = of_paths(source, latents, drop)
-        return _Case(embeddings, rho, missing, origin, trajectories=block)
-    shape = _shape(source)
-    if trajectory and len(shape) == 2:
-        source, latents = (
-            None if array is None else _as_array(array)[:, None] for array in (source, latents)
-        )
-        shape = (shape[0], 1, shape[1])
-    elif trajectory and len(shape) != 3:
-        raise ValueError(f"a trajectory must be (steps, dim) or (steps, paths, dim), got shape {shape}")
-    if len(shape) != 3:
-        if second is None and missing is None:
-            missing = NoBound("pairs", "it needs embeddings of both views of each pair")
-        return _Case(Embeddings(source, second, latents, latents_next, drop), rho, missing, origin)
-    if second is not None or latents_next is not None:
-        raise ValueError("trajectories bring their own second views, the next steps: leave next out")
-    if shape[0] < 2 or 0 in shape:
-        raise ValueError(
-            f"trajectories must have at least 2 steps, 1 path and 1 dimension, got shape {shape}"
-        )
-    h = _as_array(source)
-    z = None if latents is None else _as_array(latents)
-    if z is not None and z.shape[:2] != h.shape[:2]:
-        raise ValueError(
-            f"latents must have the steps and paths of the embeddings, {h.shape[:2]}, got {z.shape}"
-        )
-    first, following = _pairs(h)
-    z_first, z_following = (None, None) if z is None else _pairs(z)
-    embeddings = Embeddings(first, following, z_first, z_following, drop)
-    return _Case(embeddings, rho, missing, origin, trajectories=h)
-
-
-def _shape(source: Any) -> tuple[int, ...]:
-    if source is None:
-        raise ValueError("embeddings must be an array (samples, dim), got None")
-    try:
-        return tuple(np.shape(source))
-    except ValueError as error:
-        raise ValueError(
-            "embeddings must be one array, (samples, dim) or (steps, paths, dim), or a list of arrays "
-            "(steps, dim), one for each path, got a list of something else"
-        ) from error
-
-
-def _as_array(value: Any) -> np.ndarray:
-    if isinstance(value, np.ma.MaskedArray) or (isinstance(value, Tensor) and value.dtype == torch.bfloat16):
-        return to_float64(value.detach().cpu() if isinstance(value, Tensor) else value)
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-
-
-def _pairs(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each step with the next, path after path, so that a block of rows is a piece of time."""
-    by_path = h.swapaxes(0, 1)
-    return by_path[:, :-1].reshape(-1, h.shape[2]), by_path[:, 1:].reshape(-1, h.shape[2])
-
-
-def _usable_rho(world: Source) -> tuple[float | None, NoBound | None]:
-    correlation = world.facts.correlation
-    if correlation is None:
-        return None, NoBound("rho", "this world does not say how its pairs correlate")
-    if not world.facts.gaussian:
-        return None, NoBound("world", "Theorem 3 asks for Gaussian latents and this world's are not")
-    if isinstance(correlation, tuple) and len(set(correlation)) > 1:
-        return None, NoBound(
-            "world", "Theorem 3 asks for one correlation for all latents and this world's differ"
-        )
-    return (correlation[0] if isinstance(correlation, tuple) else correlation), None
-
-
 def _certificate(
-    case: _Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
+    case: Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
 ) -> Certificate:
     """Everything that one pass over the embeddings shows, and the checks."""
     embeddings, rho, missing, origin = case.embeddings, case.rho, case.missing, case.origin
@@ -350,7 +207,7 @@ def _own_rho(
 
 
 def _spectra(
-    case: _Case, seed: int, confidence: float
+    case: Case, seed: int, confidence: float
 ) -> tuple[Spectrum | None, LagSpectrum | None, str | None]:
     """The spectrum with latents and without, and why there is none."""
     spectrum = lags = missing = None
@@ -374,7 +231,7 @@ def _spectra(
     return spectrum, lags, missing
 
 
-def _prediction(case: _Case) -> Prediction | None:
+def _prediction(case: Case) -> Prediction | None:
     """What theory says of a world that Theorem 1 does not speak of."""
     process = case.world.process if isinstance(case.world, World) else None
     if case.rho is not None or not isinstance(process, Langevin | Copula | OrnsteinUhlenbeck):
@@ -401,7 +258,7 @@ def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum
     return measure_spectrum(some.h, latents=some.z, degree=degree, seed=seed, confidence=confidence)
 
 
-def _assumptions(case: _Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
+def _assumptions(case: Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
     """The assumptions, checked on the latents where they are known, else on the embeddings.
 
     Whether the embedding has room for the latents is a question to the embedding alone.

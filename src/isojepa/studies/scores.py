@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from isojepa.certificates import Certificate, certify
-from isojepa.certificates.certifying import default_samples
+from isojepa.certificates.cases import default_samples
 from isojepa.certificates.intervals import Interval
 from isojepa.encoders.modes import embed
 from isojepa.linear import errors, held_out_r2, least_squares, r2_of
