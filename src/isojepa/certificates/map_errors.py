@@ -187,7 +187,7 @@ class Halves:
         looked = self._powers(of)[0]
         worst = 0.0
         for parts in zip(*(scores.tails for scores in self._scored), strict=True):
-            second, fourth = sum(parts)
+            second, fourth = np.sum(parts, axis=0)
             kurtosis = looked * fourth / np.where(second > 0, second, 1.0) ** 2
             worst = max(worst, float(np.sqrt(np.maximum(kurtosis - 1, 0.0)).mean()))
         return worst * math.sqrt(self._memory(of) / self._n) > _KNOWN
@@ -273,7 +273,8 @@ def skewed_ends(error: float, skewness: float, t: float) -> tuple[float, float]:
     grid = skewness * np.linspace(1e-3, 1, 64) + 1e-6
 
     def inverse(x: float) -> np.ndarray:
-        return 3 / grid * (np.cbrt(1 + grid * (x - grid / 6)) - 1)
+        solved: np.ndarray = 3 / grid * (np.cbrt(1 + grid * (x - grid / 6)) - 1)
+        return solved
 
     return float(1 - inverse(t)[-1] * error), float(1 - inverse(-t).min() * error)
 
