@@ -110,10 +110,13 @@ class Scores:
         """Powers of everything, over what it is on the rows of the fit: no number is too large."""
         fit = self._fit
         inside = _over(x**2, fit.inputs)
-        outside, left = _over(about**2, fit.spread), _over(squares, fit.residual)
+        # a fit without an error has errors on other rows that are any multiple of it
+        residual = np.maximum(fit.residual, _ROUNDING**2 * fit.spread)
+        outside, left = _over(about**2, fit.spread), _over(squares, residual)
         for sums, part in zip(self._tails, (inside, outside, left), strict=True):
             sums += part.sum(0), (part**2).sum(0)
-        total = max(float(fit.residual.sum()), _TINY)
+        total = float(residual.sum())
+        total = total if total > _TINY else math.inf
         for sums, row in zip(
             self._powers, ((left - outside) @ self._weights, squares.sum(1) / total - 1), strict=True
         ):
