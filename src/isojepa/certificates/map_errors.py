@@ -110,10 +110,13 @@ class Scores:
         """Powers of everything, over what it is on the rows of the fit: no number is too large."""
         fit = self._fit
         inside = _over(x**2, fit.inputs)
-        outside, left = _over(about**2, fit.spread), _over(squares, fit.residual)
+        # a fit without an error has errors on other rows that are any multiple of it
+        residual = np.maximum(fit.residual, _ROUNDING**2 * fit.spread)
+        outside, left = _over(about**2, fit.spread), _over(squares, residual)
         for sums, part in zip(self._tails, (inside, outside, left), strict=True):
             sums += part.sum(0), (part**2).sum(0)
-        total = max(float(fit.residual.sum()), _TINY)
+        total = float(residual.sum())
+        total = total if total > _TINY else math.inf
         for sums, row in zip(
             self._powers, ((left - outside) @ self._weights, squares.sum(1) / total - 1), strict=True
         ):
@@ -187,7 +190,7 @@ class Halves:
         looked = self._powers(of)[0]
         worst = 0.0
         for parts in zip(*(scores.tails for scores in self._scored), strict=True):
-            second, fourth = sum(parts)
+            second, fourth = np.sum(parts, axis=0)
             kurtosis = looked * fourth / np.where(second > 0, second, 1.0) ** 2
             worst = max(worst, float(np.sqrt(np.maximum(kurtosis - 1, 0.0)).mean()))
         return worst * math.sqrt(self._memory(of) / self._n) > _KNOWN
@@ -273,7 +276,8 @@ def skewed_ends(error: float, skewness: float, t: float) -> tuple[float, float]:
     grid = skewness * np.linspace(1e-3, 1, 64) + 1e-6
 
     def inverse(x: float) -> np.ndarray:
-        return 3 / grid * (np.cbrt(1 + grid * (x - grid / 6)) - 1)
+        solved: np.ndarray = 3 / grid * (np.cbrt(1 + grid * (x - grid / 6)) - 1)
+        return solved
 
     return float(1 - inverse(t)[-1] * error), float(1 - inverse(-t).min() * error)
 

@@ -68,7 +68,7 @@ def measure_memory(z: np.ndarray, z_next: np.ndarray | None, source: torch.Gener
         for place, one in enumerate(correlations):
             allowed = _RISING if place % 2 == 0 else _SIZE
             least = max(least, _distance(one, rows, allowed, reach, least))
-    return min(least, n)
+    return int(min(least, n))
 
 
 def _functions(z: np.ndarray, z_next: np.ndarray | None) -> np.ndarray:
