@@ -107,3 +107,11 @@ def test_one_long_path_is_cut_in_time():
     found = measured(z)
     assert found.kurtosis.low < 0 < found.kurtosis.high
     assert found.kurtosis.high - found.kurtosis.low < 0.6
+
+
+@pytest.mark.parametrize(("steps", "paths"), [(9, 20), (40, 2), (64, 4), (10, 6)])
+def test_few_and_short_paths_say_nothing_and_break_nothing(steps, paths):
+    found = measured(ornstein_uhlenbeck(np.random.default_rng(9), steps, paths, 2, 0.8))
+    assert not found.gaussian
+    assert math.isfinite(found.largest)
+    assert found.more >= 2

@@ -182,7 +182,7 @@ def test_the_kept_rows_hold_what_is_promised():
     assert len(rows.by("adversary")) >= 60
     lines = {line["rule"]: line for line in summary(rows)}
     for title in adversaries.SHARES.values():
-        assert lines[title]["answered"] >= 30
+        assert lines[title]["answered"] >= 20
         assert lines[title]["share"] <= 0.05
 
 

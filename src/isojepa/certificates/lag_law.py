@@ -39,6 +39,7 @@ _SURE = 0.999  # confidence of the tests of single functions, all together
 _TRIFLE = 0.25  # of the largest kurtosis allowed: less is no sign of another law however sure it is
 _SKEW = 0.1  # skewness that is a trifle
 _CLEAR = 0.99  # confidence beyond which a mean is not put down to chance
+_FEWEST, _NOTHING = 4, 1e6  # blocks that make an interval; reach of one that says nothing
 _SMALLEST = 1e-6  # kurtosis of functions that never change
 _NEAR = 0.75  # correlation at the lag across which the law is looked at
 
@@ -145,15 +146,14 @@ class _Law:
         white = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))) @ vectors.T
         self.functions = y.shape[2]
         along = (flat @ white).reshape(y.shape)
-        axis = 1 if along.shape[1] >= _BLOCKS else 0
-        blocks = [block for block in np.array_split(along, _BLOCKS, axis=axis) if len(block) > lag]
-        sums = np.stack([_sums(block, lag) for block in blocks])  # (blocks, sums, k)
+        sums = np.stack([_sums(block, lag) for block in _blocks(along, lag)])  # (blocks, sums, k)
         self.whole = _numbers(sums.sum(0))  # (4, k)
-        self.left_out = np.stack([_numbers(sums.sum(0) - one) for one in sums])  # (blocks, 4, k)
+        self.left_out = np.stack([_numbers(sums.sum(0) - one) for one in sums]) if len(sums) > 1 else None
 
     def mean(self, which: int, confidence: float) -> Interval:
         """Mean of a number over all functions."""
-        return from_blocks(float(self.whole[which].mean()), self.left_out[:, which].mean(1), confidence)
+        own = None if self.left_out is None else self.left_out[:, which].mean(1)
+        return _interval(float(self.whole[which].mean()), own, confidence)
 
     def beyond(self, limit: float) -> float:
         """The largest distance of a number of a single function from what is allowed, less its reach."""
@@ -161,9 +161,26 @@ class _Law:
         found = []
         for which, allowed in enumerate((limit, limit, limit, _SKEW)):
             for one in range(self.functions):
-                own = from_blocks(float(self.whole[which, one]), self.left_out[:, which, one], confidence)
+                left_out = None if self.left_out is None else self.left_out[:, which, one]
+                own = _interval(float(self.whole[which, one]), left_out, confidence)
                 found.append(max(own.low, -own.high) - allowed)
         return max(found)
+
+
+def _blocks(along: np.ndarray, lag: int) -> list[np.ndarray]:
+    """Pieces of functions (steps, paths, k): groups of paths, or of few paths pieces of time."""
+    steps, paths, _ = along.shape
+    in_time = min(_BLOCKS, steps // (2 * lag))
+    if paths >= _BLOCKS or paths >= in_time:
+        return np.array_split(along, min(_BLOCKS, paths), axis=1)
+    return np.array_split(along, in_time, axis=0)
+
+
+def _interval(estimate: float, left_out: np.ndarray | None, confidence: float) -> Interval:
+    """By blocks; of too few of them, one that says nothing."""
+    if left_out is None or len(left_out) < _FEWEST:
+        return Interval(estimate, estimate - _NOTHING, estimate + _NOTHING)
+    return from_blocks(estimate, left_out, confidence)
 
 
 def _sums(block: np.ndarray, lag: int) -> np.ndarray:

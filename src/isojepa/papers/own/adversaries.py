@@ -228,7 +228,12 @@ def _intervals(rows: Rows) -> Judgement:
 
 def _numbers(rows: Rows) -> dict[str, Value]:
     kinds = len(rows.by("adversary"))
-    return {"kinds": kinds, "seeds": len(rows) // max(1, kinds), "pairs": PAIRS, "certified": CERTIFIED}
+    return {
+        "kinds": kinds,
+        "seeds": len(rows) // max(1, kinds),
+        "pairs": PAIRS,
+        "certified": tally(rows, "none")["asked"],
+    }
 
 
 STUDY = Study.of_file(
