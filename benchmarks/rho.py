@@ -169,12 +169,12 @@ def level() -> None:
     print("|---|---|---|---|---|")
     for dim in (1, 2, 8, 64):
         for n in (500, 2000, 4000):
-            found = _lines(lambda z, dim=dim: z @ rotation(dim), n, dim, 100)
+            found = _lines(lambda z, dim=dim: z @ rotation(dim), n, dim, 60)
             shares = [
                 sum(p is not None and p <= 0.05 for *_, p in found),
                 *(sum(verdict == word for verdict, *_ in found) for word in ("fails", "unclear")),
             ]
-            print(f"| {dim} | {n:,} | {' | '.join(f'{share} of 100' for share in shares)} |", flush=True)
+            print(f"| {dim} | {n:,} | {' | '.join(f'{share} of 60' for share in shares)} |", flush=True)
 
 
 if __name__ == "__main__":
