@@ -17,7 +17,7 @@ from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
-from isojepa.certificates.embeddings import Embeddings, check_rho, to_float64
+from isojepa.certificates.embeddings import Embeddings, check_dense, check_rho, to_float64
 from isojepa.certificates.inputs import Brought, Given, draw_pairs, is_paths, is_record, of_paths, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.recovery import RecoveryReading
@@ -247,6 +247,8 @@ def _shape(source: Any) -> tuple[int, ...]:
 
 
 def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, Tensor):
+        check_dense("embeddings", value)
     if isinstance(value, np.ma.MaskedArray) or (isinstance(value, Tensor) and value.dtype == torch.bfloat16):
         return to_float64(value.detach().cpu() if isinstance(value, Tensor) else value)
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
