@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test test-slow lint bench study docs clean
+.PHONY: help setup demo test test-slow lint bench study fuzz docs clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -43,6 +43,11 @@ bench: $(TOOLS) ## speed and memory against the textbook forms, and a step again
 STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature
 	$(RUN)/python -m isojepa.studies.$(STUDY)
+
+FUZZ      ?= 100000
+FUZZ_SEED ?= 0
+fuzz: $(TOOLS)  ## FUZZ=100000 bad inputs of FUZZ_SEED=0; counts to docs/results/fuzz.json
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED) --out docs/results/fuzz.json
 
 docs: $(READY)  ## fill the documents from docs/results and the source
 	$(RUN)/python docs/fill.py
