@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test test-slow lint bench study adversaries docs lock clean
+.PHONY: help setup demo test test-slow lint bench study adversaries fuzz docs lock clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -49,6 +49,11 @@ adversaries: $(READY) ## try to fool the certificate (12 minutes; what this code
 	OMP_NUM_THREADS=1 $(RUN)/isojepa sweep adversaries --records runs/adversaries --workers 1
 	$(RUN)/isojepa study report adversaries --records runs/adversaries --out docs/results
 	$(RUN)/python docs/fill.py docs/spectrum.md
+
+FUZZ      ?= 100000
+FUZZ_SEED ?= 0
+fuzz: $(TOOLS)  ## FUZZ=100000 bad inputs of FUZZ_SEED=0; counts to docs/results/fuzz.json
+	OMP_NUM_THREADS=1 $(RUN)/python -m tests.fuzz --count $(FUZZ) --seed $(FUZZ_SEED) --out docs/results/fuzz.json
 
 docs: $(READY)  ## fill the documents from docs/results and the source
 	$(RUN)/python docs/fill.py

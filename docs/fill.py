@@ -232,6 +232,22 @@ def carried() -> str:
     return "\n".join(lines)
 
 
+def fuzz() -> str:
+    """What became of fuzzed inputs, by where they entered."""
+    found = json.loads((RESULTS / "fuzz.json").read_text())
+    kinds = list(found["total"])
+    lines = [f"| where it enters | inputs | {' | '.join(kinds)} |", "|---|" + "---|" * (1 + len(kinds))]
+    for name, counts in found["surfaces"].items():
+        cells = " | ".join(f"{counts[kind]:,}" for kind in kinds)
+        lines.append(f"| {name} | {counts['inputs']:,} | {cells} |")
+    total = " | ".join(f"{found['total'][kind]:,}" for kind in kinds)
+    lines.append(f"| all | {found['inputs']:,} | {total} |")
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    most = f"{found['peak_megabytes']:,} MB at most"
+    lines += ["", f"Seed {found['seed']}, {most}, {found['seconds']:,.0f} s; {versions}."]
+    return "\n".join(lines)
+
+
 def tree() -> str:
     """Every module with the first line of its docstring, room by room in the order of imports."""
     page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")

@@ -208,7 +208,7 @@ BAD = [
     (np.ones((4, 2), complex), {}, "embeddings must hold real numbers, got complex128"),
     (np.ones((9, 2)), {"next": np.ones((9, 2)), "rho": 1.2}, r"rho must lie in \(0, 1\), got 1.2"),
     (np.ones((9, 2)), {"rho": 7}, r"rho must lie in \(0, 1\), got 7"),
-    (np.ones((9, 2)), {"rho": [0.9, 0.8]}, r"rho must lie in \(0, 1\), got \[0.9, 0.8\]"),
+    (np.ones((9, 2)), {"rho": [0.9, 0.8]}, r"rho must be a number or None, got \[0.9, 0.8\]"),
     (np.full((9, 2), 1e200), {}, "embeddings must be below 1e\\+50 in size, got 1e\\+200"),
     (np.ones((9, 2)), {"confidence": 1.0}, r"confidence must lie in \(0, 1\), got 1.0"),
 ]

@@ -1,6 +1,7 @@
 """Command lines of all commands, with flags and values that nobody should give."""
 
 import math
+import os
 import random
 import shlex
 import subprocess
@@ -159,15 +160,24 @@ OF = {
         "--latents",
         "--latents-next",
         "--data",
-    )
-    + ("--world.mixing", "--world.rho", "--world.dim", "--world.process", "--world.nope"),
+        "--world.mixing",
+        "--world.rho",
+        "--world.dim",
+        "--world.process",
+        "--world.nope",
+    ),
     "gaussianity": ("--samples", "--slices", "--draws", "--seed"),
-    "train": tuple(
-        flag
-        for flag in FLAG_VALUES
-        if flag.split(".")[0] in ("--world", "--encoder", "--objective", "--training")
-    )
-    + ("--config", "--seed", "--devices", "--record"),
+    "train": (
+        *tuple(
+            flag
+            for flag in FLAG_VALUES
+            if flag.split(".")[0] in ("--world", "--encoder", "--objective", "--training")
+        ),
+        "--config",
+        "--seed",
+        "--devices",
+        "--record",
+    ),
     "sweep": ("--scale", "--only", "--executor", "--workers", "--time", "--memory", "--slurm", "--records"),
 }
 SWITCHES = (
@@ -240,8 +250,6 @@ def make_process(rng: Rng, folder: Path) -> Case:
 
 
 def _main(words: list[str], folder: Path) -> Any:
-    import os
-
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -258,7 +266,6 @@ def _flags(rng: Rng, command: str, most: int) -> list[str]:
         words += [f"{flag}={value}"] if rng.random() < 0.3 else [flag, value]
     if rng.random() < 0.4:
         words.append(rng.choice(SWITCHES))
-    rng.random()
     return words
 
 
@@ -360,6 +367,14 @@ def hostile_json(rng: Rng) -> Any:
             "1e400",
             [1, "a"],
             {"name": []},
+            *ESCAPES[:4],
+            {"name": {"name": "x"}},
+            [[[]]],
+            "nan",
+            -0.0,
+            1e308,
+            2**70,
+            {"a": None},
+            ["x"] * 50,
         ]
-        + [*ESCAPES[:4], {"name": {"name": "x"}}, [[[]]], "nan", -0.0, 1e308, 2**70, {"a": None}, ["x"] * 50]
     )

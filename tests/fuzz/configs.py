@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 
-import isojepa as ij
 from isojepa import runs
 from isojepa.cli import main
 from isojepa.config import read_config
@@ -126,6 +125,3 @@ def _mutated(rng: Rng, data: Any) -> tuple[Any, bool]:
     if rng.random() < 0.03:
         return rng.choice((None, 3, "x", [], [data], True)), False
     return data, refuse
-
-
-__all__ = ["ij", "make_case"]

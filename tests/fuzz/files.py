@@ -1,5 +1,6 @@
 """Files of embeddings of every kind: damaged, of other shapes and types, lying about themselves."""
 
+import contextlib
 import io
 import json
 import struct
@@ -85,11 +86,8 @@ def _array(rng: Rng) -> np.ndarray:
     if rng.random() < 0.1:
         values = np.round(values) * 0 + 3.0
     if rng.random() < 0.25:
-        with np.errstate(all="ignore"):
-            try:
-                values = values.astype(rng.choice(DTYPES))
-            except (TypeError, ValueError):
-                pass
+        with np.errstate(all="ignore"), contextlib.suppress(TypeError, ValueError):
+            values = values.astype(rng.choice(DTYPES))
     return np.asfortranarray(values) if rng.random() < 0.2 else values
 
 
@@ -99,7 +97,8 @@ def _npy(rng: Rng) -> bytes:
             ["(10**9, 2)", "(1000000000000, 64)", "(-1, 2)", "(2, 2", "()", "[2, 2]", "(2.0, 2)", "('a',)"]
         )
         descr = rng.choice(["'<f8'", "'|O'", "'<f9'", "[('a', '<f8')]", "None", "'<f8' * 10**9"])
-        text = f"{{'descr': {descr}, 'fortran_order': {rng.choice(['False', '3', 'None'])}, 'shape': {shape}, }}\n".encode()
+        order = rng.choice(["False", "3", "None"])
+        text = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
         return (
             b"\x93NUMPY"
             + rng.choice([b"\x01\x00", b"\x02\x00", b"\x09\x00"])
@@ -186,8 +185,6 @@ def _torch(rng: Rng) -> bytes:
                 3,
                 None,
                 "x",
-            ]
-            + [
                 {"h": None},
                 {3: h},
                 {"h": [h]},

@@ -1,6 +1,6 @@
 """What became of an input: refused in our words, taken, or something that must not happen.
 
-refused    a ValueError, an OSError, or a TypeError of a call that Python itself could not make; in words of ours
+refused    a ValueError, an OSError, or a TypeError of a call that Python could not make; in words of ours
 accepted   it was taken, and what came of it are numbers
 traceback  a command let an error pass that it has no line for
 unclear    another exception, or the words of Python, NumPy or torch
@@ -13,7 +13,6 @@ raw        a character that a terminal obeys reached the screen, or more than a 
 import contextlib
 import dataclasses
 import io
-import json
 import math
 import os
 import re
@@ -22,6 +21,7 @@ import signal
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,14 @@ GOOD = ("refused", "accepted")
 MEGABYTES = 2000
 _PACKAGE = str(Path(isojepa.__file__).parent)
 _FOREIGN = re.compile(
-    r"has no attribute|unsupported operand|not subscriptable|NoneType|not supported between|unhashable|"
-    r"invalid literal|could not convert|can(no|')t convert|must be (str|real number|an integer), not|not iterable|"
-    r"cannot be interpreted as|positional argument|index out of range|out of bounds|DefaultCPUAllocator|"
-    r"Unable to allocate|size mismatch|scalar type|Expected .* but got|broadcast|too large to convert|math domain|"
-    r"division by zero|codec can|inhomogeneous|ufunc|expected np.ndarray|truth value|Exceeds the limit|"
-    r"only (integer|length-1|0-dim)|__\w+__|mat1 and mat2|dtype\('|Overflow|not enough values|unpack|embedded null"
+    r"has no attribute|unsupported operand|not subscriptable|NoneType|not supported between|"
+    r"unhashable|invalid literal|could not convert|can(no|')t convert|"
+    r"must be (str|real number|an integer), not|not iterable|cannot be interpreted as|"
+    r"positional argument|index out of range|out of bounds|DefaultCPUAllocator|"
+    r"Unable to allocate|size mismatch|scalar type|Expected .* but got|broadcast|"
+    r"too large to convert|math domain|division by zero|codec can|inhomogeneous|ufunc|"
+    r"expected np.ndarray|truth value|Exceeds the limit|only (integer|length-1|0-dim)|__\w+__|"
+    r"mat1 and mat2|dtype\('|Overflow|not enough values|unpack|embedded null"
 )
 _CALL = re.compile(
     r"missing \d+ required|unexpected keyword|takes .* positional|multiple values for|takes no arg"
@@ -120,12 +122,8 @@ def _call(case: Case) -> Verdict:
 
 
 def _command(case: Case, err: io.StringIO) -> Verdict:
-    from isojepa.cli import main as module  # noqa: F401 (the package's name is the function's)
-
     told: list[BaseException] = []
-    import sys
-
-    entry = sys.modules["isojepa.cli.main"]
+    entry: Any = import_module("isojepa.cli.main")
     line = entry._one_line
 
     def noted(error: BaseException) -> str:
@@ -146,7 +144,8 @@ def _command(case: Case, err: io.StringIO) -> Verdict:
             if err.getvalue().count("\n") > 1 and not err.getvalue().splitlines()[-1].startswith("error: "):
                 return Verdict("unclear", "more than one line")
             return clear(told[-1])
-        return Verdict("refused") if "isojepa" in err.getvalue() else Verdict("unclear", err.getvalue()[:300])
+        spoken = "isojepa" in err.getvalue() or err.getvalue().startswith("error: ")
+        return Verdict("refused") if spoken else Verdict("unclear", err.getvalue()[:300])
     if code not in (0, 1):
         return Verdict("unclear", f"exit code {code}")
     return Verdict("silent", "taken") if case.refuse else Verdict("accepted")
@@ -185,7 +184,8 @@ def _last(error: BaseException) -> str:
     ours = [frame for frame in frames if frame.filename.startswith(_PACKAGE)]
     place = ours[-1] if ours else frames[-1]
     where = f"{os.path.relpath(place.filename, _PACKAGE)}:{place.lineno}"
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]} [{where}: {(place.line or '').strip()[:80]}]"
+    words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"{words} [{where}: {(place.line or '').strip()[:80]}]"
 
 
 def nan_in(value: Any, where: str = "result") -> str:
@@ -208,8 +208,3 @@ def nan_in(value: Any, where: str = "result") -> str:
     else:
         return ""
     return next((found for key, part in parts if (found := nan_in(part, f"{where}.{key}"))), "")
-
-
-def told_json(value: Any) -> str:
-    """A value in a line that says how to make it again."""
-    return json.dumps(value, default=repr, ensure_ascii=True)

@@ -68,7 +68,11 @@ def make_case(rng: Rng, folder: Path) -> Case:
         return Case("records", f"certify a record with {told}", lambda: main(words), command=True)
     if draw < 0.32:
         return Case(
-            "records", f"report a record with {told}", lambda: main(["report", str(path)]), command=True
+            "records",
+            f"report a record with {told}",
+            lambda: main(["report", str(path)]),
+            command=True,
+            seconds=120.0,
         )
 
     def run() -> Any:

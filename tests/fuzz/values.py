@@ -77,7 +77,7 @@ def count(least: int = 1, most: int = 6, *, none: bool = False) -> Domain:
     """A whole number of at least `least`; None too if it may be left open."""
     small = tuple(range(least, most + 1))
     bad = [*NOT_NUMBERS, *NOT_WHOLE, *FAR, least - 1, -1, -(10**9), True]
-    return _open(small + (np.int64(small[-1]), float(small[0])), bad, none)
+    return _open((*small, np.int64(small[-1]), float(small[0])), bad, none)
 
 
 def number(*good: float, bad: Sequence[float] = (), none: bool = False, huge: bool = True) -> Domain:

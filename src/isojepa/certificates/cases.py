@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isojepa.certificates.bound import NoBound
-from isojepa.certificates.embeddings import Embeddings, to_float64
+from isojepa.certificates.embeddings import Embeddings, check_dense, to_float64
 from isojepa.certificates.inputs import draw_pairs, is_paths, of_paths
 from isojepa.certificates.rho import RhoOrigin
 from isojepa.encoders.modes import embed
@@ -145,6 +145,8 @@ def _shape(source: Any) -> tuple[int, ...]:
 
 
 def _as_array(value: Any) -> np.ndarray:
+    if isinstance(value, Tensor):
+        check_dense("embeddings", value)
     if isinstance(value, np.ma.MaskedArray) or (isinstance(value, Tensor) and value.dtype == torch.bfloat16):
         return to_float64(value.detach().cpu() if isinstance(value, Tensor) else value)
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)

@@ -7,7 +7,6 @@ by piece, so embeddings may be larger than memory.
 import contextlib
 import math
 import mmap
-import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.arguments import checked
+from isojepa.arguments import check_number, checked
 
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
+_SMALLEST = 1e-100  # correlation that a bound may be divided by
 _LARGEST = 1e50  # fourth powers of larger numbers leave float64
 
 
@@ -290,6 +290,7 @@ def check_rho(rho: Any) -> float:
     """The correlation as a float in (0, 1)."""
     if isinstance(rho, np.ndarray | np.generic | torch.Tensor) and rho.ndim == 0:
         rho = rho.item()
-    if not (isinstance(rho, numbers.Real) and 0 < float(rho) < 1):
-        raise ValueError(f"rho must lie in (0, 1), got {rho!r}")
-    return float(rho)
+    number = check_number("rho", rho, "lie in (0, 1)", lambda value: 0 < value < 1)
+    if number < _SMALLEST:
+        raise ValueError(f"rho must be at least {_SMALLEST:g}, or the bound leaves float64, got {number:g}")
+    return number
