@@ -153,7 +153,7 @@ def test_parquet_that_holds_no_numbers_says_which_column(tmp_path):
     with pytest.warns(LeftOut, match="__index_level_0__ left out"):
         assert list(read_named(numbered)) == ["h"]
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ValueError, match="d.parquet is damaged"):
+    with pytest.raises(ValueError, match=r"d\.parquet is damaged"):
         read_named(tmp_path / "d.parquet")
 
 
