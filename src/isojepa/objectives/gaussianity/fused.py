@@ -203,7 +203,7 @@ class _Powers:
         yield c, s
         wc, ws = self.step
         for _ in self.grid.t[1:]:
-            c, s = c * wc - s * ws, c * ws + s * wc
+            c, s = torch.addcmul(c * wc, s, ws, value=-1), torch.addcmul(c * ws, s, wc)
             yield c, s
 
     def series(self, re: Tensor, im: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from isojepa.objectives.gaussianity.null import Limit
 from isojepa.objectives.gaussianity.pairs import Pairs, Side, exponential
 from isojepa.objectives.gaussianity.statistic import Multivariate
 
-_POINTS = 128  # of an integral that are held at a time, few enough for a processor's cache
+_POINTS = 64  # of an integral that are held at a time, few enough for a processor's cache
 
 
 class BHEP(Multivariate):
