@@ -29,14 +29,15 @@ def plain_file(path: Path) -> Path:
     Raises:
         ValueError: it does not exist, or is a pipe, a device or a folder.
     """
+    name = str(path) if str(path).strip() else repr(str(path))  # blanks alone would not be seen
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ValueError(f"{path} does not exist") from error
+        raise ValueError(f"{name} does not exist") from error
     except OSError as error:
-        raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
+        raise ValueError(f"{name} cannot be opened: {error.strerror}") from error
     except ValueError as error:  # a NUL in the name
-        raise ValueError(f"{path} cannot be the name of a file: {error}") from error
+        raise ValueError(f"{name} cannot be the name of a file: {error}") from error
     _check_plain(found, path)
     return path
 
