@@ -1,11 +1,14 @@
 """`isojepa gaussianity`, and the tests and samplers of SIGReg from the command line."""
 
 import json
+import re
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from isojepa.certificates import examine
+from isojepa.cli.gaussianity import Gaussianity
 from isojepa.objectives.gaussianity import UNIVARIATE
 from tests.cli.test_commands import SMALL, record, refuse, run
 
@@ -90,3 +93,43 @@ def test_a_picture_that_cannot_be_written_does_not_lose_the_numbers(capsys, tmp_
     assert json.loads(out)["picture"] is None
     assert len(json.loads(out)["tests"]) == 23
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_picture_is_written_only_when_it_is_asked_for(capsys, tmp_path, embeddings, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run(capsys, "gaussianity", embeddings, *FAST)
+    assert code == 0
+    assert "Wrote" not in out
+    assert [path.name for path in tmp_path.iterdir()] == ["h.npy"]
+    code, out, _ = run(capsys, "gaussianity", embeddings, *FAST, "--json")
+    assert json.loads(out)["picture"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["h.npy"]
+
+
+def test_every_flag_that_a_refusal_names_is_one_of_the_command(capsys, tmp_path):
+    """What an error advises must be there to be done."""
+    known = {"--" + item.name.replace("_", "-") for item in fields(Gaussianity)}
+    np.save(
+        tmp_path / "nan.npy",
+        np.vstack((np.full((1, 2), np.nan), np.random.default_rng(0).normal(size=(60, 2)))),
+    )
+    np.savez(tmp_path / "named.npz", a=np.zeros((30, 2)), b=np.zeros((30, 2)))
+    np.savez(tmp_path / "seen.npz", x=np.zeros((30, 2)))
+    for name in ("nan.npy", "named.npz", "seen.npz"):
+        told = refuse(capsys, "gaussianity", tmp_path / name)
+        assert set(re.findall(r"--[a-z-]+", told)) <= known, told
+    code, out, _ = run(capsys, "gaussianity", tmp_path / "nan.npy", *FAST, "--drop-bad-rows", "--json")
+    assert code == 0
+    assert json.loads(out)["dropped"] == 1
+    assert json.loads(out)["samples"] == 60
+
+
+def test_what_is_left_out_is_told_beside_the_numbers(capsys, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 2)).tolist()
+    text = "\n".join([",h0,h1", *(f"{i},{a!r},{b!r}" for i, (a, b) in enumerate(rows))])
+    (tmp_path / "h.csv").write_text(text)
+    code, out, err = run(capsys, "gaussianity", tmp_path / "h.csv", *FAST, "--json")
+    assert code == 0
+    assert json.loads(out)["dim"] == 2
+    assert err.startswith("note: ")
+    assert "first column left out" in " ".join(err.split())

@@ -38,7 +38,9 @@ def near(value: torch.Tensor, truth: torch.Tensor) -> bool:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("transform", [grad, jacrev, hessian, lambda f: grad(lambda x: grad(f)(x).pow(2).sum())])
+@pytest.mark.parametrize(
+    "transform", [grad, jacrev, hessian, lambda f: grad(lambda x: grad(f)(x).pow(2).sum())]
+)
 def test_transforms_give_what_they_give_of_the_textbook_form(transform, dtype):
     x = embeddings(dtype=dtype)
     assert near(transform(FIXED)(x), transform(textbook)(x))

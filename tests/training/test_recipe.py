@@ -294,3 +294,11 @@ def test_what_a_recipe_cannot_mean_is_refused(spiral, options, message):
 def _with(source, made):
     model, objective = made
     return model, source, objective
+
+
+def test_a_run_that_goes_on_says_from_which_step(tmp_path, spiral, capsys):
+    whole_and_resumed(make, spiral, tmp_path, 4, **SHORT)
+    assert capsys.readouterr().err == "going on from step 3\n"
+    models, objective = make()
+    fit(models, spiral, objective, record=tmp_path / "cut", checkpoint_seconds=0.0, **SHORT)
+    assert capsys.readouterr().err == ""  # a finished run does not go on

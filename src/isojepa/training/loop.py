@@ -65,15 +65,14 @@ def fit(
 ) -> Run:
     """Train a model, or several, on batches of a source.
 
-    Models start from the weights they have. With a record, the same call goes on where it was stopped, says
-    from which step, and returns at once when the run is finished.
+    Models start from the weights they have. With a record, the same call goes on where it was stopped, and
+    returns at once when the run is finished.
 
     Args:
         model: maps observations to embeddings, see `isojepa.encoders.Model`; or several by name. Trained in
             place.
-        source: where batches come from, e.g. a `World`; or pairs `(x, x_next)` of arrays, a dict of them, a
-            Dataset or a DataLoader of pairs (`isojepa.worlds.as_source`). Without `batch`, a DataLoader's
-            own batch size is taken.
+        source: where batches come from, e.g. a `World`; or pairs, `(x, x_next)` or a DataLoader of them (see
+            `isojepa.worlds.brought`), whose batch size is taken if none is given.
         objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
         recipe: steps, batch, learning rate, devices, ...
         evaluations: what is measured while it trains; by default recovery where the source knows its
@@ -93,8 +92,7 @@ def fit(
         ValueError: the model does not fit the source, or the record is not this run's.
     """
     models = named_models(model)
-    own = own_batch(source) if recipe is None and "batch" not in settings else None
-    if own is not None:
+    if recipe is None and "batch" not in settings and (own := own_batch(source)) is not None:
         settings = {"batch": own, "batch_start": None, **settings}
     source = as_source(source, "source")
     recipe = replace(recipe or Recipe(), **settings).checked()
@@ -332,7 +330,7 @@ class _Training:
     def _tell(self, state: Progress) -> None:
         """Say from which step a run goes on, and what of it could not be checked or is other than it was."""
         remark = state.remark(self.team.size)
-        told = f"going on from step {state.step} of {self.recipe.steps}" + (f": {remark}" if remark else "")
+        told = f"going on from step {state.step}" + (f": {remark}" if remark else "")
         if self.team.first:
             print(told, file=sys.stderr)  # what is printed to standard output may be read by a program
 

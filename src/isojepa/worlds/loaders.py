@@ -2,8 +2,8 @@
 
 Of a set with items by number in plain or shuffled order, the training loop takes the items itself, with the
 loader's own `collate_fn`: epochs, batches, ranks and going on after a stop are then as for any finite set,
-and the loader's order, batch size and processes are not asked. Whatever is random in an item's transforms comes
-from a stream of the seed, as far as it draws from torch's generator.
+and the loader's order and processes are not asked. Whatever is random in an item's transforms comes from a
+stream of the seed, as far as it draws from torch's generator.
 
 A stream (an IterableDataset, or a sampler of one's own) is read in the order in which it comes. It cannot be
 gone back in: a run on it goes on from its weights, but not with the batches that it would have seen.
