@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test test-slow lint bench study fuzz docs clean
+.PHONY: help setup demo test test-slow lint bench study fuzz docs lock clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -30,8 +30,8 @@ test-slow: $(TOOLS) ## the quality claims: trains for minutes
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m slow tests
 
 lint: $(TOOLS)  ## ruff and mypy
-	$(RUN)/ruff check src tests benchmarks examples docs
-	$(RUN)/ruff format --check src tests benchmarks examples docs
+	$(RUN)/ruff check src tests benchmarks examples docs tools
+	$(RUN)/ruff format --check src tests benchmarks examples docs tools
 	$(RUN)/mypy
 
 REFERENCE ?= 41c4777
@@ -52,6 +52,9 @@ fuzz: $(TOOLS)  ## FUZZ=100000 bad inputs of FUZZ_SEED=0; counts to docs/results
 docs: $(READY)  ## fill the documents from docs/results and the source
 	$(RUN)/python docs/fill.py
 
-clean:          ## remove the environment and all runs
-	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+lock: $(READY)  ## write requirements.lock: the versions of constraints.txt with the hashes of their files
+	$(RUN)/python tools/hashes.py
+
+clean:          ## remove the environment and what tools keep; runs stay, for they may be days of work
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	-@git worktree prune 2>/dev/null

@@ -4,11 +4,24 @@ import errno
 import json
 import math
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from isojepa.files import plain, read_json, write_json, write_text, write_whole
+from isojepa import files
+from isojepa.files import (
+    NotPlain,
+    half_written,
+    make_private,
+    open_own,
+    plain,
+    read_bytes,
+    read_json,
+    write_json,
+    write_text,
+    write_whole,
+)
 
 
 def test_text_is_written_with_its_folder_and_replaced(tmp_path):
@@ -137,3 +150,122 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=f"{name} is not a whole JSON file"):
             read_json(tmp_path / name)
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file that a link points to."""
+    path = tmp_path / "outside" / "precious.txt"
+    path.parent.mkdir()
+    path.write_text("years of work")
+    return path
+
+
+@pytest.mark.parametrize("write", [write_text, lambda path, text: write_json(path, [text])])
+def test_nothing_is_written_through_a_link_and_the_link_stays(tmp_path, precious, write):
+    link = tmp_path / "report.html"
+    for target in (precious, tmp_path / "outside" / "new", precious.parent):
+        link.symlink_to(target)
+        with pytest.raises(
+            NotPlain, match=r"cannot write .*report.html must be a plain file, got a symbolic link"
+        ):
+            write(link, "new")
+        assert os.readlink(link) == str(target)
+        link.unlink()
+    assert precious.read_text() == "years of work"
+    assert [path.name for path in precious.parent.iterdir()] == ["precious.txt"]
+
+
+def test_a_refusal_is_both_an_error_of_the_system_and_of_a_value():
+    """Who keeps the numbers when a file cannot be written, and who tells of bad input, both catch it."""
+    assert issubclass(NotPlain, OSError)
+    assert issubclass(NotPlain, ValueError)
+
+
+def test_temporary_names_cannot_be_foreseen_and_are_known_for_ours(tmp_path):
+    seen = []
+    for _ in range(20):
+        write_whole(tmp_path / "a.json", lambda path: seen.append((path.name, path.stat().st_size)))
+    names = [name for name, _ in seen]
+    assert len(set(names)) == 20
+    assert {half_written(name) for name in names} == {"a.json"}
+    assert {size for _, size in seen} == {0}  # it is there, and ours, before anything is written
+    for name in (".draft.tmp", "a.json", ".a.json.tmp", ".a.xyz.tmp"):
+        assert half_written(name) is None
+
+
+def test_a_temporary_name_that_is_taken_is_not_written_to(tmp_path, precious, monkeypatch):
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: "0" * 2 * size)
+    (tmp_path / f".a.json.{'0' * 16}.tmp").symlink_to(precious)
+    with pytest.raises(OSError, match=r"cannot write .*a.json"):
+        write_text(tmp_path / "a.json", "new")
+    assert precious.read_text() == "years of work"
+    assert len(list(tmp_path.glob(".*.tmp"))) == 1  # it is not ours to remove
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_a_file_has_the_mode_that_the_umask_allows_whatever_its_writer_makes(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "a", "x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_pipe_is_neither_read_nor_opened_to_be_changed(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for use in (
+        read_json,
+        read_bytes,
+        lambda path: open_own(path, os.O_WRONLY),
+        lambda path: write_text(path, ""),
+    ):
+        with pytest.raises(NotPlain, match="pipe must be a plain file, got a pipe"):
+            use(tmp_path / "pipe")
+    for device in (tmp_path, Path("/dev/null")):
+        with pytest.raises(NotPlain, match=r"must be a plain file, got a (folder|device)"):
+            read_bytes(device)
+
+
+def test_what_is_changed_in_place_is_a_plain_file_with_one_name(tmp_path, precious):
+    (tmp_path / "link").symlink_to(precious)
+    os.link(precious, tmp_path / "second")
+    with pytest.raises(NotPlain, match="link must be a plain file, got a symbolic link"):
+        open_own(tmp_path / "link", os.O_WRONLY | os.O_TRUNC)
+    with pytest.raises(NotPlain, match="second must have one name"):
+        open_own(tmp_path / "second", os.O_WRONLY)
+    (tmp_path / "dangling").symlink_to(tmp_path / "outside" / "new")
+    with pytest.raises(NotPlain):
+        open_own(tmp_path / "dangling", os.O_WRONLY | os.O_CREAT)
+    assert not (tmp_path / "outside" / "new").exists()
+    os.close(open_own(tmp_path / "mine", os.O_WRONLY | os.O_CREAT))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_what_is_changed_in_place_belongs_to_oneself_or_to_the_owner_of_its_folder(tmp_path):
+    (tmp_path / "a").write_text("theirs")
+    os.chown(tmp_path / "a", 12345, -1)
+    with pytest.raises(NotPlain, match=r"a must belong to you or to the owner of its folder, got user 12345"):
+        open_own(tmp_path / "a", os.O_WRONLY)
+    os.chown(tmp_path, 12345, -1)
+    os.close(open_own(tmp_path / "a", os.O_WRONLY))
+    with pytest.raises(NotPlain, match="must belong to you, got a folder of user 12345"):
+        make_private(tmp_path)
+
+
+def test_a_link_that_comes_between_the_look_and_the_opening_is_not_followed(tmp_path, precious, monkeypatch):
+    """What is looked at first is a plain file; the system itself refuses the link that took its place."""
+    path = tmp_path / "metrics.jsonl"
+    path.symlink_to(precious)
+    looks = []
+
+    def blind(path):
+        if not looks.append(1) and len(looks) > 1:
+            real(path)
+
+    real = files.check_file
+    monkeypatch.setattr(files, "check_file", blind)
+    with pytest.raises(NotPlain):
+        open_own(path, os.O_WRONLY | os.O_TRUNC)
+    assert precious.read_text() == "years of work"

@@ -7,11 +7,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from isojepa.importing import import_file
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, BUILD = WHOLE["project"], WHOLE["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
 GATHERED = ("dev", "all")  # tools, and all others together
+hashes = import_file(ROOT / "tools/hashes.py")
 
 
 def plan(target: str, environment: Path) -> str:
@@ -44,6 +49,49 @@ def test_every_extra_is_used_by_something_and_pinned():
                 assert re.search(rf"(import|from) \S*{name.replace('-', '_')}\b", source), f"{extra}: {name}"
             if name != "isojepa":
                 assert re.search(rf"^{name.lower().replace('-', '[-_]')}==", pins, re.MULTILINE), name
+
+
+def test_the_pinned_versions_are_ones_that_the_package_allows():
+    pinned = hashes.pins(ROOT / "constraints.txt")
+    asked = [*PROJECT["dependencies"], *BUILD["requires"]]
+    asked += [each for packages in EXTRAS.values() for each in packages if not each.startswith("isojepa[")]
+    for each in map(Requirement, asked):
+        assert each.specifier.contains(pinned[hashes.normalised(each.name)]), each
+
+
+def test_the_hashed_versions_are_the_pinned_ones_but_for_torch():
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    pinned = hashes.pins(ROOT / "constraints.txt")
+    assert hashes.pins(ROOT / "requirements.lock") == {
+        name: version for name, version in pinned.items() if name != "torch"
+    }
+    entries = re.split(r"\n(?=\S)", text.rstrip("\n"))
+    for entry in entries:
+        if not entry.startswith("#"):
+            assert re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry.split()[0]
+    assert "://" not in text  # whoever installs says from where
+
+
+def test_the_hashes_are_those_of_all_files_of_one_version():
+    files = {
+        "a_b-1.0-py3-none-any.whl": "1",
+        "a_b-1.0-cp311-cp311-win_amd64.whl": "2",
+        "a-b-1.0.tar.gz": "3",
+        "a_b-1.0.1-py3-none-any.whl": "4",
+        "a_b-1.0.post1.tar.gz": "5",
+        "a_b_c-1.0-py3-none-any.whl": "6",
+    }
+    page = "".join(f'<a href="../x/{name}#sha256={digit * 64}">{name}</a>\n' for name, digit in files.items())
+    assert hashes.hashes(page, "a-b", "1.0") == ["1" * 64, "2" * 64, "3" * 64]
+    with_build = page.replace("1.0-py3", "1.0%2Bcpu-py3")
+    assert hashes.hashes(with_build, "a-b", "1.0+cpu") == ["1" * 64]
+
+
+def test_cleaning_removes_no_runs(tmp_path):
+    if shutil.which("make") is None:
+        pytest.skip("no make here")
+    (command,) = [line for line in plan("clean", tmp_path / "environment").splitlines() if "rm -rf" in line]
+    assert "runs" not in command.split()
 
 
 def test_all_extras_are_in_all():

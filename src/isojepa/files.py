@@ -52,10 +52,11 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         check_file(path)
     except NotPlain as error:
         raise NotPlain(f"cannot write {path}: {error}") from error
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary, ours = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp"), False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _SAFELY, 0o666))
+        ours = True
         write(temporary)
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
@@ -66,8 +67,9 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             error.errno, f"cannot write {path}: {reason}; what was there before is intact"
         ) from error
     finally:
-        with contextlib.suppress(OSError):  # e.g. its folder is a file: the error above says so
-            temporary.unlink(missing_ok=True)
+        if ours:
+            with contextlib.suppress(OSError):  # the error above says more
+                temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -80,10 +80,13 @@ def test_certify_files_with_and_without_latents(capsys, tmp_path):
 
 
 def test_report_writes_the_page_and_the_picture(capsys, record, tmp_path):
-    code, _, _ = run(capsys, "report", record, "--out", tmp_path / "page.html")
+    (tmp_path / "picture.png").write_text("mine")
+    code, out, _ = run(capsys, "report", record, "--out", tmp_path / "page.html")
     assert code == 0
     assert "<html" in (tmp_path / "page.html").read_text()
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
+    assert "page.png" in out
+    assert (tmp_path / "picture.png").read_text() == "mine"  # which nobody asked to be replaced
 
 
 def test_list_names_everything_a_flag_takes(capsys):

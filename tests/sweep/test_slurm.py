@@ -366,6 +366,10 @@ def test_a_chunk_asks_to_be_queued_again_only_while_it_runs(tmp_path, monkeypatc
     assert asked == [signal.SIGUSR2]
 
 
+def run_text(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
 def step_pid(job):
     """The Python process of a job, by its environment."""
     for each in Path("/proc").iterdir():
@@ -456,8 +460,7 @@ def test_jobs_that_slurm_could_not_launch_and_holds_are_released_and_end_well(
     flags = ("--executor", "slurm", "--runs-per-job", "1", "--memory", "0.5")
     process = start_sweep(study, tmp_path / "records", *flags)
     try:
-        released = "Nodes required for job are DOWN, DRAINED"  # and no longer held
-        wait_until(lambda: sum(released in state for state in (queued() or {}).values()) == 2)
+        wait_until(lambda: "Prolog error" in run_text("sinfo", "--noheader", "--format=%E"))
         unlaunchable.unlink()
         node = ["scontrol", "update", f"nodename={os.uname().nodename.partition('.')[0]}", "state=resume"]
         subprocess.run(node, check=True)

@@ -136,12 +136,12 @@ class Report:
     record: tyro.conf.Positional[Path]
     """Record folder."""
     out: Path | None = None
-    """The page; report.html in the record by default. The picture goes beside it."""
+    """The page; report.html in the record by default. The picture goes beside it, under the page's name."""
 
     def run(self) -> int:
         path = self.out or self.record / "report.html"
         _write_report(self.record, path, lambda certificate: out.print(certificate.verdict))
-        out.print(f"Wrote {path} and {path.with_name('picture.png')}")
+        out.print(f"Wrote {path} and {_picture_of(path)}")
         return 0
 
 
@@ -230,7 +230,13 @@ def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], N
         reason=result["reason"],
         **points,
     )
-    write_picture(page.with_name("picture.png"), title=title, **points)
+    write_picture(_picture_of(page), title=title, **points)
+
+
+def _picture_of(page: Path) -> Path:
+    """Where the picture of a page goes: picture.png in a record; elsewhere that may be somebody's own."""
+    name = "picture" if page.name == "report.html" else page.name.removesuffix(".html")
+    return page.with_name(f"{name}.png")
 
 
 def _first_line(thing: Callable[..., Any]) -> str:
