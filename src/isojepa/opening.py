@@ -40,14 +40,15 @@ def plain_file(path: Path) -> Path:
         NotPlain: it is a pipe, a device or a folder.
         ValueError: it cannot be looked at.
     """
+    name = str(path) if str(path).strip() else repr(str(path))  # blanks alone would not be seen
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise Missing(f"{path} does not exist") from error
+        raise Missing(f"{name} does not exist") from error
     except OSError as error:
-        raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
+        raise ValueError(f"{name} cannot be opened: {error.strerror}") from error
     except ValueError as error:  # a NUL in the name
-        raise ValueError(f"{path} cannot be the name of a file: {error}") from error
+        raise ValueError(f"{name} cannot be the name of a file: {error}") from error
     expect_kind(found, stat.S_IFREG, path)
     return path
 

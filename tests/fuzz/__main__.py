@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.fuzz.runner import run, tell
+from tests.fuzz.runner import Tally, run, tell
 
 
 def main() -> int:
@@ -16,11 +16,14 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="number of the first, to give one again")
     parser.add_argument("--out", type=Path, help="file for the counts, e.g. docs/results/fuzz.json")
     options = parser.parse_args()
-    tally = run(options.count, options.seed, tell, options.start)
-    text = json.dumps(tally.to_dict(), indent=2) + "\n"
-    if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+
+    def keep(tally: Tally) -> None:
+        if options.out is not None:
+            options.out.write_text(json.dumps(tally.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    tally = run(options.count, options.seed, tell, options.start, keep)
+    keep(tally)
+    sys.stdout.write(json.dumps(tally.to_dict(), indent=2) + "\n")
     return 1 if tally.failures else 0
 
 

@@ -81,8 +81,14 @@ class Tally:
         }
 
 
-def run(count: int, seed: int, tell: Callable[[str], None] = lambda text: None, start: int = 0) -> Tally:
-    """Give inputs `start` to `start + count` of a seed."""
+def run(
+    count: int,
+    seed: int,
+    tell: Callable[[str], None] = lambda text: None,
+    start: int = 0,
+    keep: Callable[[Tally], None] = lambda tally: None,
+) -> Tally:
+    """Give inputs `start` to `start + count` of a seed; the counts so far are kept now and then."""
     tally = Tally(seed)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name, bounded(), quiet():
@@ -96,7 +102,9 @@ def run(count: int, seed: int, tell: Callable[[str], None] = lambda text: None, 
             tally.add(number, case, verdict)
             if verdict.kind not in GOOD:
                 tell(f"{seed}:{number} {verdict.kind}: {verdict.words}\n    {case.told[:3000]}")
-            elif number % 1000 == 999:
+            if number % 1000 == 999:
+                tally.seconds = time.monotonic() - begun
+                keep(tally)
                 tell(f"{number + 1} inputs, {len(tally.failures)} failures, {peak()} MB")
     tally.seconds = time.monotonic() - begun
     return tally
