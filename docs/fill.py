@@ -290,6 +290,7 @@ PAGES = {
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},
     "docs/spectrum.md": {"trust": trust, "adversaries": adversaries},
+    "docs/trust.md": {"adversaries": adversaries, "fuzz": fuzz},
     "docs/scale.md": {"costs": costs, "carried": carried},
 }
 

@@ -78,11 +78,14 @@ def measure_certificates(case: Case, seed: int) -> dict[str, Any]:
     """Certificates of pairs with the views' own correlation for rho, with the right one, and with none."""
     first, second = pairs_of(case.h)
     own = float((first * second).sum() / ((first**2).sum() + (second**2).sum()) * 2)
-    rhos = {"own": own if 0 < own < 1 else None, "given": case.rho}
+    # a newcomer has the views' own correlation and no word on where it comes from
+    rhos = {"own": (own if 0 < own < 1 else None, None), "given": (case.rho, "design")}
     found = _certificate("none", case, certify(first, next=second, seed=seed))
-    for name, rho in rhos.items():
+    for name, (rho, origin) in rhos.items():
         if rho is not None:
-            found |= _certificate(name, case, certify(first, next=second, rho=rho, seed=seed))
+            found |= _certificate(
+                name, case, certify(first, next=second, rho=rho, rho_from=origin, seed=seed)
+            )
     return found
 
 
