@@ -174,6 +174,14 @@ ASSUMPTIONS = {
         ),
         "m is fitted on one part of the pairs, and the noise η measured on the other.",
     ),
+    "joint Gaussianity": Equation(
+        (
+            formula("h′ = B h + e"),
+            formula(root(row(total("p , q"), power("corr", "2"), "( p ( h ) , q ( e ) )"))),
+        ),
+        "e is what is left of the next view after the best linear map of the first; p and q are Hermite "
+        "polynomials of the two dimensions that look worst. Pairs of a rotation of Gaussian latents have 0.",
+    ),
     "isotropy": Equation(
         (
             formula(
