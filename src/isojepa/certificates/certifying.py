@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import NoBound, bounds_at, too_few
+from isojepa.certificates.assumptions.joint import NAME as JOINT
+from isojepa.certificates.assumptions.joint import within
+from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
@@ -165,7 +167,10 @@ def _certificate(
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
     progress(rows, rows, "assumptions")
     assumptions = _assumptions(case, seed, confidence) if checks else ()
-    bounds = bounds_at(views, confidence) if missing is None and rho is not None else None
+    bound = bound_of(views, rho, confidence) if missing is None and rho is not None else None
+    if bound is not None:
+        allowed = bound.per_dimension.high
+        assumptions = tuple(within(line, allowed) if line.name == JOINT else line for line in assumptions)
     return Certificate(
         samples=views.n,
         dim=dim,
@@ -173,7 +178,7 @@ def _certificate(
         smallest_variance=smallest,
         mean_variance=mean,
         recovery=reading.result(confidence) if reading is not None else None,
-        bound=bounds(rho) if bounds is not None and rho is not None else None,
+        bound=bound,
         bound_missing=None if missing is None else missing.sentence,
         bound_lacks=None if missing is None else missing.lacks,
         dropped=embeddings.dropped,
@@ -183,9 +188,9 @@ def _certificate(
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
         assumptions=assumptions,
-        rho_from=origin if bounds is not None else None,
+        rho_from=origin if bound is not None else None,
         maximal=maximal,
-        curve=None if bounds is None else bound_curve(views, confidence, 1 - CLOSE),
+        curve=None if bound is None else bound_curve(views, confidence, 1 - CLOSE),
         leading_variance=leading,
     )
 

@@ -9,6 +9,7 @@ from isojepa.certificates.assumptions.joint import (
     check_joint,
     left_functions,
     start_functions,
+    within,
     worst_plane,
 )
 from isojepa.certificates.assumptions.sample import draw_sample
@@ -125,3 +126,14 @@ def test_the_worst_plane_is_the_one_with_the_largest_sum_of_squares():
 
     planes = [(i, j) for i in range(5) for j in range(i + 1, 5)]
     assert worst_plane(start, left) == max(planes, key=lambda plane: squares(*plane))
+
+
+def test_what_a_bound_allows_does_not_fail_beside_it():
+    found = line(*both(lambda z: swirl(z, 0.1), gaussian(20_000, 2)))
+    assert found.verdict == "fails"
+    beside = within(found, 0.03)
+    assert beside.verdict == "unclear"
+    assert beside.sentence.endswith("no exact rotation, but the bound allows as much.")
+    assert within(found, 0.001) == found
+    strong = line(*both(lambda z: swirl(z, 0.5), gaussian(20_000, 2)))
+    assert within(strong, 0.05).verdict == "fails"  # it misses 11 %
