@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from isojepa import opening
+from isojepa.opening import NotPlain
 
 _POSIX = os.name == "posix"
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if _POSIX else 0  # a pipe must not be waited for
@@ -31,10 +32,6 @@ _KINDS = {
 }
 # what `write_whole` calls a file that is not whole yet; older versions had the process's number there
 _TEMPORARY = re.compile(r"\.(.+)\.(?:[0-9a-f]{16}|[0-9]{1,7})\.tmp")
-
-
-class NotPlain(OSError, ValueError):
-    """What should be a plain file or folder of one's own is something else, such as a link."""
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:

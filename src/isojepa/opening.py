@@ -23,11 +23,16 @@ _KINDS = {
 }
 
 
+class NotPlain(OSError, ValueError):
+    """What should be a plain file or folder of one's own is something else, such as a link."""
+
+
 def plain_file(path: Path) -> Path:
     """The path, if it names a plain file or a link to one.
 
     Raises:
-        ValueError: it does not exist, or is a pipe, a device or a folder.
+        NotPlain: it is a pipe, a device or a folder.
+        ValueError: it does not exist.
     """
     name = str(path) if str(path).strip() else repr(str(path))  # blanks alone would not be seen
     try:
@@ -147,7 +152,7 @@ def size_of(count: int) -> str:
 def _check_plain(found: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        raise ValueError(f"{path} must be a plain file, got {kind}")
+        raise NotPlain(f"{path} must be a plain file, got {kind}")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
