@@ -200,7 +200,9 @@ def _words(option: Any) -> str:
         return "a sequence of numbers" if inside and inside[0] in (int, float) else "a sequence"
     if origin in (Mapping, dict):
         return "a mapping"
-    return f"a {option.__name__}" if isinstance(option, type) else str(option)
+    if not isinstance(option, type):
+        return str(option)
+    return f"{'an' if option.__name__[0] in 'AEIOU' else 'a'} {option.__name__}"
 
 
 @functools.cache

@@ -92,7 +92,7 @@ def test_processes_give_their_rates():
         math.exp(-(math.pi**2) / 12 * process.times[0]), abs=1e-6
     )
     with pytest.raises(
-        ValueError, match="process must be a Langevin, a Copula or an OrnsteinUhlenbeck, got NoisyCopies"
+        ValueError, match="process must be a Langevin or a Copula or an OrnsteinUhlenbeck, got NoisyCopies"
     ):
         predict_process(NoisyCopies(2))
 
