@@ -15,7 +15,7 @@ def shown(value: object) -> str:
 
     Example:
         >>> shown(10**400), shown("a" * 300)[-30:]
-        ('an integer of 401 digits', 'aaaaaaaa ... (302 characters)')
+        ('an integer of 401 digits', 'aaaaaaaaa ... (302 characters)')
     """
     if isinstance(value, int) and abs(value) >= 10**_DIGITS:
         return f"an integer of {int(value.bit_length() * 0.30102999566398120) + 1} digits"
