@@ -66,13 +66,13 @@ class Progress:
         self.window = [total + term for total, term in zip(before, terms, strict=True)]
 
     def remark(self, ranks: int) -> str:
-        """What a person should know of a run that goes on on so many ranks; empty if nothing."""
+        """What a person should know of a run that goes on on so many ranks, after a colon; mostly empty."""
         told = []
         if self.ranks != ranks:
             told.append(f"begun on {self.ranks} rank{'s' if self.ranks > 1 else ''}, now on {ranks}")
         if not self.record:
             told.append("an older version wrote its checkpoint, without a checksum: damage would not be seen")
-        return "; ".join(told)
+        return f": {'; '.join(told)}" if told else ""
 
 
 @dataclass(frozen=True)

@@ -329,8 +329,7 @@ class _Training:
 
     def _tell(self, state: Progress) -> None:
         """Say from which step a run goes on, and what of it could not be checked or is other than it was."""
-        remark = state.remark(self.team.size)
-        told = f"going on from step {state.step} of {self.recipe.steps}" + (f": {remark}" if remark else "")
+        told = f"going on from step {state.step} of {self.recipe.steps}{state.remark(self.team.size)}"
         if self.team.first:
             print(told, file=sys.stderr)  # what is printed to standard output may be read by a program
 
@@ -340,9 +339,8 @@ class _Training:
             state.ranks, state.record = self.team.size, record.id
             state.metrics_checksum = checksum(record.metrics_content)
             make_folder(record.checkpoint.parent)
-            checkpoints.save(
-                record.checkpoint, self.learner, self.optimizer, state, self.average, self.scaler
-            )
+            parts = (self.learner, self.optimizer, state, self.average, self.scaler)
+            checkpoints.save(record.checkpoint, *parts)
 
     def _end(self, reason: str) -> Run:
         """Judge the run and write its result."""

@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.recorded import Recorded, check_stride
 from isojepa.worlds.source import Facts
-from isojepa.worlds.trajectories import Trajectories
+from isojepa.worlds.trajectories import Trajectories, split_paths
 
 
 class Observed:
@@ -89,17 +88,8 @@ class Observed:
             held_out: share of the paths, in (0, 1).
             seed: shuffles the paths.
         """
-        if not 0 < held_out < 1:
-            raise ValueError(f"held_out must lie in (0, 1), got {held_out}")
-        long = np.flatnonzero(self.observations.lengths > self.stride)
-        if len(long) < 2:
-            raise ValueError(
-                f"split needs at least 2 paths longer than the stride, got {len(long)}: cut a long path into "
-                "several and pass them as a list"
-            )
-        count = min(max(1, round(held_out * len(long))), len(long) - 1)
-        order = long[torch.randperm(len(long), generator=generator(seed, "split")).numpy()]
-        train, other = (self.observations.subset(np.sort(part)) for part in (order[count:], order[:count]))
+        parts = split_paths(self.observations.lengths, self.stride, held_out, seed)
+        train, other = map(self.observations.subset, parts)
         return self._copy(train, self.ordered), self._copy(other, self.ordered)
 
     def _copy(self, observations: Trajectories, ordered: bool) -> "Observed":

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import as_float, checked
-from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Facts, Source
-from isojepa.worlds.trajectories import Trajectories
+from isojepa.worlds.trajectories import Trajectories, split_paths
 from isojepa.worlds.world import World
 
 Arrays = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor] | Trajectories
@@ -240,18 +239,9 @@ class Recorded:
             held_out: share of the paths, in (0, 1).
             seed: shuffles the paths.
         """
-        if not 0 < held_out < 1:
-            raise ValueError(f"held_out must lie in (0, 1), got {held_out}")
-        long = np.flatnonzero(self.states.lengths > self.stride)
-        if len(long) < 2:
-            raise ValueError(
-                f"split needs at least 2 paths longer than the stride, got {len(long)}: cut a long path into "
-                "several and pass them as a list"
-            )
-        count = min(max(1, round(held_out * len(long))), len(long) - 1)
-        order = long[torch.randperm(len(long), generator=generator(seed, "split")).numpy()]
-        train = self._subset(np.sort(order[count:]), True if self._refit else self.standardiser)
-        return train, self._subset(np.sort(order[:count]), train.standardiser)
+        kept, other = split_paths(self.states.lengths, self.stride, held_out, seed)
+        train = self._subset(kept, True if self._refit else self.standardiser)
+        return train, self._subset(other, train.standardiser)
 
     def _subset(self, paths: np.ndarray, standardise: bool | Standardiser) -> "Recorded":
         weights = None

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.seeds import generator
+
 _CHUNK = 1 << 20  # numbers that are read at once
 _LARGEST = 1e100  # squares of larger numbers leave float64
 
@@ -181,3 +183,30 @@ def _mapped(array: np.ndarray) -> bool:
             return True
         base = getattr(base, "base", None)
     return False
+
+
+def split_paths(
+    lengths: np.ndarray, stride: int, held_out: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the paths to train on and of those to hold out.
+
+    Args:
+        lengths: (paths,) steps of each.
+        stride: of a pair; paths that are no longer have none, and are left out.
+        held_out: share of the paths, in (0, 1).
+        seed: shuffles them.
+
+    Raises:
+        ValueError: the share is no such number, or there are fewer than two paths.
+    """
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out must lie in (0, 1), got {held_out}")
+    long = np.flatnonzero(lengths > stride)
+    if len(long) < 2:
+        raise ValueError(
+            f"split needs at least 2 paths longer than the stride, got {len(long)}: cut a long path into "
+            "several and pass them as a list"
+        )
+    count = min(max(1, round(held_out * len(long))), len(long) - 1)
+    order = long[torch.randperm(len(long), generator=generator(seed, "split")).numpy()]
+    return np.sort(order[count:]), np.sort(order[:count])
