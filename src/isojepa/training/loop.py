@@ -329,7 +329,7 @@ class _Training:
 
     def _tell(self, state: Progress) -> None:
         """Say from which step a run goes on, and what of it could not be checked or is other than it was."""
-        told = f"going on from step {state.step} of {self.recipe.steps}{state.remark(self.team.size)}"
+        told = f"going on from step {state.step}{state.remark(self.team.size)}"
         if self.team.first:
             print(told, file=sys.stderr)  # what is printed to standard output may be read by a program
 
