@@ -80,12 +80,13 @@ def test_the_lower_bound_covers(rho, dim, function, make):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rho", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("rho", [0.3, 0.95])
 @pytest.mark.parametrize("dim", [1, 2, 8])
 @pytest.mark.parametrize("make", [gaussian, path], ids=["pairs", "path"])
 def test_the_lower_bound_covers_many_times(rho, dim, make):
-    lows = [estimate_correlation(*make(1000, dim, rho, seed), seed=seed).value.low for seed in range(100)]
-    assert np.mean([low > rho for low in lows]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
+    found = [estimate_correlation(*make(1000, dim, rho, seed), seed=seed) for seed in range(30)]
+    assert np.mean([one.value.low > rho for one in found]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 30)
+    assert not any(one.sure > rho for one in found)  # one in a thousand
 
 
 def test_pairs_that_do_not_belong_together_correlate_by_nothing():

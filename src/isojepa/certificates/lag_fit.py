@@ -33,7 +33,7 @@ _REGION = 3.84  # misfit in excess of the least that chance explains, with 95 %
 _MARGIN = 9.0  # the same for the rates that redrawn curves may choose
 STRAIN = 10.0  # from which the law does not fit the curves
 _ONE_SIDE = 0.975  # quantile at which Student's law is compared with the normal one
-_HEAVY = 1.12  # redrawn errors of products with heavy tails are too small by so much
+_HEAVY = 1.25  # redrawn errors of products with heavy tails are too small by so much
 _LEAST = 1e-12  # dispersion, 1 where errors are as they should be, of curves that never change
 
 

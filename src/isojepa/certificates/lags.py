@@ -58,6 +58,7 @@ _LEAST_UNITS = 20  # independent pieces
 _WIDE = 0.2  # width of the interval above which there is no answer
 _FAR, _OFF = 5.0, 0.01  # standard deviations of the misfit, and distance to the curve, that chance has not
 _LEFT = 0.6  # quadratic share that leaves the rate narrow enough; it falls with the fourth root of the data
+_BENT = 0.5  # share of degrees above 1 that a Gaussian law along the paths contradicts
 _SEEN = 0.7  # decays that the lags must span
 _GUESS = 0.5  # linear share of the slowest function in what is drawn of a fit that is no answer
 _NOISE = 0.02  # share from which noise is worth a notice
@@ -242,6 +243,12 @@ class _Case:
             reasons.append(
                 "Even the slowest function of the embedding is no single exponential as far as its law says "
                 "that it is linear, so the rate cannot be found: pass the rate if you know it."
+            )
+        if self.rate is None and law.gaussian and float(fit.shares[1 : self.degree + 1].sum()) > _BENT:
+            reasons.append(
+                "Its decay reads as degrees above 1 where its law along the paths is that of a linear "
+                "embedding, so the rate that was found is not that of the latents: record more, or pass the "
+                "rate if you know it."
             )
         if fit.rate * self.lags[-1] < _SEEN:
             reasons.append(
