@@ -21,7 +21,7 @@ from isojepa.studies.specs import TableSpec
 from isojepa.studies.statements import Judgement, Statement, at_most, judge_values, judged
 from isojepa.studies.study import Study
 
-SEEDS, CERTIFIED = 5, 2  # seeds of the shares, and of the certificates, which take longer
+SEEDS, CERTIFIED = 3, 1  # seeds of the shares, and of the certificates, which take longer
 PAIRS, DRAWS = 8000, 100
 FEW = ("two latents as they are", "sum of 10 products", "cosine of 2z + 0.3", "swirl 0.5")  # the quick ones
 SLACK = 0.004  # error of a truth that was drawn, and of the ends of an interval
