@@ -93,6 +93,7 @@ def certify(
 
     Example:
         >>> import torch
+        >>> from isojepa.seeds import generator
         >>> z = torch.randn(1000, 2, generator=generator(0, "data"))
         >>> certify(z @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]), latents=z, checks=False).grade
         'rotation'

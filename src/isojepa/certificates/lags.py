@@ -160,8 +160,8 @@ def measure_lags(
     Example:
         >>> from isojepa.worlds import OrnsteinUhlenbeck
         >>> path = OrnsteinUhlenbeck(dim=2, rho=0.9).trajectory(100, 200, generator(0, "example"))
-        >>> measure_lags(path, draws=50).sentence[:20]
-        'This embedding is 99'
+        >>> measure_lags(path, rate=-math.log(0.9), draws=50).linear.high > 0.99
+        True
     """
     shape = tuple(np.shape(h))
     centred = trajectories(h)
