@@ -20,6 +20,12 @@ from tests.studies.small import STUDY, leave_records
 DOCUMENT = (Path(__file__).parents[2] / "docs/studies.md").read_text(encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """A screen on which no line is broken."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 def run(capsys, *arguments):
     code = tyro.cli(Study, args=list(map(str, arguments))).run()
     return code, capsys.readouterr().out

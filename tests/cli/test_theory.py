@@ -14,6 +14,12 @@ from isojepa.theory import CHECKS, THEOREMS, catalogue, check
 DOCUMENT = (Path(__file__).parents[2] / "docs/theory.md").read_text(encoding="utf-8")
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    """A screen on which no line is broken."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 def run(capsys, *arguments):
     code = tyro.cli(Theory, args=list(arguments)).run()
     return code, capsys.readouterr().out

@@ -14,12 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from isojepa.config import Config
+from isojepa.files import write_json
 from isojepa.runs import record_path
 from isojepa.studies.evidence import common_settings, gather, read_evidence, rounded, write_evidence
 from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Table, text_of
 from isojepa.studies.formatting import settings_of
 from isojepa.studies.writing import write_report
 from isojepa.training import Record
+from isojepa.training.contents import sealed
 from tests.studies.small import PUBLISHED, STUDY, leave_records, scores_of
 
 CELLS = STUDY.plan("standard")
@@ -219,7 +221,8 @@ def test_endings_and_versions_are_counted_each_once(tmp_path):
     leave_records(CELLS[:3], tmp_path)
     leave_records(CELLS[3:4], tmp_path, status="collapsed")
     path = record_path(CELLS[0].config, tmp_path) / "result.json"
-    path.write_text(path.read_text().replace('"threads": "', '"threads": "1'))
+    result = Record(path.parent).result
+    write_json(path, sealed({**result, "versions": {**result["versions"], "threads": "100"}}))
     evidence = gather(STUDY, "standard", tmp_path)
     assert evidence.endings == {"done": 3, "collapsed": 1}
     assert len(evidence.versions) == 2

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 import isojepa as ij
-from isojepa.certificates import certifying, predict_process
+from isojepa.certificates import cases, certifying, predict_process
 from isojepa.laws import Empirical, GeneralizedNormal, Mixture, Uniform, bimodal
 from isojepa.registry import Context, make
 from isojepa.seeds import generator
@@ -178,7 +178,7 @@ def test_a_fast_latent_is_lost_and_harmonics_of_the_slow_one_add_to_it():
 
 def test_a_copula_world_has_a_prediction_for_its_certificate():
     world = World(Copula(2, GeneralizedNormal(0.125), 0.95), Sinusoid())
-    case = certifying._in_world(torch.nn.Identity(), world, 100, 1, False, False)
+    case = cases.in_world(torch.nn.Identity(), world, None, 100, 1, False, False)
     assert certifying._prediction(case).r2 == pytest.approx(0.084134, abs=1e-5)
 
 
