@@ -5,7 +5,7 @@ RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
 
-.PHONY: help setup demo test test-slow lint bench study adversaries fuzz docs lock clean
+.PHONY: help setup demo test test-slow test-long lint bench study adversaries fuzz docs lock clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -24,10 +24,13 @@ demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/r
 	$(RUN)/isojepa demo
 
 test: lint      ## lint, types and the tests
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow' tests src
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow and not long' tests src
 
 test-slow: $(TOOLS) ## the quality claims: trains for minutes
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m slow tests
+
+test-long: $(TOOLS) ## how often promises are kept, in simulated worlds: half an hour
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m long tests
 
 lint: $(TOOLS)  ## ruff and mypy
 	$(RUN)/ruff check src tests benchmarks examples docs tools

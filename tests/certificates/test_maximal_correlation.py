@@ -79,7 +79,7 @@ def test_the_lower_bound_covers(rho, dim, function, make):
     assert sum(low > rho for low in lows) <= 2  # 5 % of 6, and three deviations
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("rho", [0.3, 0.95])
 @pytest.mark.parametrize("dim", [1, 2, 8])
 @pytest.mark.parametrize("make", [gaussian, path], ids=["pairs", "path"])

@@ -198,7 +198,7 @@ def test_intervals_widen_along_a_path():
     assert slow.high - slow.low > 2 * (fast.high - fast.low)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [200, 400, 2000])
 @pytest.mark.parametrize("kind", coverage.KINDS)
 def test_intervals_hold_the_best_map_of_every_kind(kind, rows):

@@ -186,7 +186,7 @@ def test_the_kept_rows_hold_what_is_promised():
         assert lines[title]["share"] <= 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(ADVERSARIES))
 def test_no_adversary_fools_the_linear_share_in_both_of_two_seeds(name):
     # a single interval leaves out the truth once in twenty
