@@ -226,7 +226,7 @@ def _opened(folder: Path) -> tuple[dict[str, Any], np.ndarray, np.ndarray | None
         for name in FILES:
             if name in header["files"] and (folder / name).stat().st_size != header["files"][name]["size"]:
                 raise BadCache(f"{folder / name} has another size than it was written with")
-        for name in (INDEX, LABELS):
+        for name in (INDEX, LABELS, NAMES):
             content = read_bytes(folder / name, None) if name in header["files"] else b""
             if content and digest(content) != header["files"][name]["digest"]:
                 raise BadCache(f"{folder / name} is not what was written")

@@ -95,7 +95,8 @@ def _parts(item: Any) -> tuple[Any, Label]:
     else:
         picture, label = item, None
     if isinstance(label, Tensor | np.ndarray | np.generic):
-        label = label.item() if np.size(label) == 1 else None
+        found = np.asarray(label)
+        label = found.item() if found.size == 1 else None
     return picture, label if isinstance(label, str | int) else None
 
 

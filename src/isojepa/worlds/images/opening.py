@@ -89,7 +89,7 @@ def open_pictures(
     if split is None and _WHOLE not in ways:
         wanted = "train" if "train" in ways or len(ways) != 1 else next(iter(ways))
     if wanted not in ways:
-        told = ", ".join(name for name in ways if name) or "none"
+        told = ", ".join(_ordered(ways)) or "none"
         raise ValueError(f"split must be one that {path} has ({told}), got {split!r}")
     return ways[wanted]()
 
@@ -101,8 +101,12 @@ def splits(data: Path) -> tuple[str, ...]:
     Raises:
         ValueError: there is nothing that can be read.
     """
-    found = [name for name in _ways(Path(data).expanduser(), None, None, None) if name]
-    return tuple(sorted(found, key=lambda name: (["train", "val", "test", name].index(name), name)))
+    return _ordered(_ways(Path(data).expanduser(), None, None, None))
+
+
+def _ordered(ways: Ways) -> tuple[str, ...]:
+    named = filter(None, ways)
+    return tuple(sorted(named, key=lambda name: (["train", "val", "test", name].index(name), name)))
 
 
 def _ways(path: Path, split: str | None, cache: Path | None, largest: int | None) -> Ways:
