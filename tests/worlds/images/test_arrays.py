@@ -90,3 +90,22 @@ def test_several_files_for_one_split_are_an_error(tmp_path):
     np.save(tmp_path / "b.npy", IMAGES)
     with pytest.raises(ValueError, match=r"one such file for each split, got a\.npy, b\.npy"):
         open_pictures(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["d.npz", "d.npy"])
+def test_flipped_bytes_give_pictures_or_an_error_that_names_the_file(tmp_path, name):
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    if name.endswith("npy"):
+        np.save(path, IMAGES)
+    else:
+        np.savez_compressed(path, images=IMAGES)
+    content = path.read_bytes()
+    for _ in range(150):
+        damaged = bytearray(content)
+        damaged[rng.integers(0, len(content))] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            assert len(open_pictures(path))
+        except ValueError as error:
+            told = str(error)
+            assert name in told  # noqa: PT017

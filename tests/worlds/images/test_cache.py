@@ -231,3 +231,27 @@ def test_only_corrupt_files_are_an_error(tmp_path):
     write(tmp_path / "data" / "1.png", b"nothing")
     with pytest.raises(ValueError, match=r"must hold pictures that can be read, got 1 that cannot.*1\.png"):
         open_pictures(tmp_path / "data", cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("size", [64, None])
+def test_a_compressed_cache_gives_nearly_the_same_pictures_in_less_space(tmp_path, size):
+    for number in range(5):
+        image = PIL.fromarray(noise(4, 4, seed=number)).resize(
+            (size or 50 + number, 64), PIL.Resampling.BICUBIC
+        )
+        write(tmp_path / "data" / f"{number}.png", image)
+    options = {"cache": tmp_path / "cache"}
+    plain = open_pictures(tmp_path / "data", **options)
+    packed = open_pictures(tmp_path / "data", compressed=True, **options)
+    assert packed.folder != plain.folder
+    assert (packed.mean, packed.std, packed.shape) == (plain.mean, plain.std, plain.shape)
+    ids = torch.tensor([3, 0, 4])
+    for ours, theirs in zip(packed.read(ids), plain.read(ids), strict=True):
+        assert (ours.float() - theirs.float()).abs().mean() < 3
+    assert (packed.folder / "pixels.bin").stat().st_size < (plain.folder / "pixels.bin").stat().st_size / 2
+
+
+def test_grey_stays_grey_when_it_is_compressed(tmp_path):
+    write(tmp_path / "data" / "1.png", np.full((9, 9), 77, dtype=np.uint8))
+    pictures = open_pictures(tmp_path / "data", compressed=True, cache=tmp_path / "cache")
+    assert everything(pictures).tolist() == torch.full((1, 1, 9, 9), 77).tolist()

@@ -59,16 +59,19 @@ def npz_pictures(path: Path, split: str | None = None) -> Stack:
                 None if labels is None else file[labels],
                 None if classes is None else file[classes],
             )
-    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # the readers of zip files and of arrays raise many kinds for damaged ones
         raise ValueError(f"{path} cannot be read as pictures: {error}") from error
 
 
 def npz_splits(path: Path) -> tuple[str, ...]:
     """Which of train, val and test an npz file holds; none if it holds one set."""
+    plain_file(path)
     try:
-        with zipfile.ZipFile(plain_file(path)) as archive:
+        with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]
-    except (zipfile.BadZipFile, OSError) as error:
+    except Exception as error:  # zipfile raises many kinds for damaged ones
         raise ValueError(f"{path} cannot be read as pictures: {error}") from error
     return tuple(split for split in ("train", "val", "test") if _name(names, _IMAGES, split, alone=False))
 
@@ -87,9 +90,10 @@ def _stacked(path: Path, images: np.ndarray, labels: np.ndarray | None, classes:
 
 
 def _load(path: Path) -> np.ndarray:
+    plain_file(path)
     try:
-        found: Any = np.load(plain_file(path), mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+        found: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # a damaged header makes it raise many kinds
         raise ValueError(f"{path} is no whole npy file of numbers: {error}") from error
     return np.asarray(found) if not isinstance(found, np.memmap) else found
 
