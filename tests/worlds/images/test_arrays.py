@@ -108,4 +108,4 @@ def test_flipped_bytes_give_pictures_or_an_error_that_names_the_file(tmp_path, n
             assert len(open_pictures(path))
         except ValueError as error:
             told = str(error)
-            assert name in told  # noqa: PT017
+            assert name in told

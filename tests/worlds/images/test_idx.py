@@ -34,6 +34,14 @@ def test_a_folder_has_train_and_test_with_labels(data):
     assert (test.read(torch.arange(2))[:, 0].numpy() == IMAGES[:2]).all()
 
 
+def test_classes_are_named_in_a_file_beside(data):
+    (data / "classes.txt").write_text("T-shirt/top\nTrouser\n")
+    assert open_pictures(data).classes == ("T-shirt/top", "Trouser")
+    (data / "classes.txt").write_text("one\n")
+    with pytest.raises(ValueError, match="below the 1 classes, got 1"):
+        open_pictures(data)
+
+
 def test_one_file_of_images_finds_its_labels(data):
     (path,) = data.glob("t10k-images*")
     assert open_pictures(path).labels.tolist() == [0, 1]

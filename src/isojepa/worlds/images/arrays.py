@@ -4,16 +4,18 @@
     DATA.npz                  images, labels and classes by these names, or x and y; of several splits
                               train_images or x_train and so on
 
-Labels are whole numbers, (pictures,) or (pictures, 1), or text, which then names the classes.
+Labels are whole numbers, (pictures,) or (pictures, 1), or text, which then names the classes. Names may also
+stand in a file classes.txt beside an npy file, one in a line, in the order of the numbers.
 """
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isojepa.opening import check_expanded, plain_file
+from isojepa.opening import check_expanded, plain_file, read_bytes
 from isojepa.worlds.images.origins import numbered
 from isojepa.worlds.images.pictures import Stack
 
@@ -28,7 +30,7 @@ def npy_pictures(images: Path) -> Stack:
     """
     beside = images.with_name(images.name.replace("images", "labels"))
     labels = _load(beside) if beside != images and beside.is_file() else None
-    return _stacked(images, _load(images), labels, None)
+    return _stacked(images, _load(images), labels, class_names(images.parent))
 
 
 def npz_pictures(path: Path, split: str | None = None) -> Stack:
@@ -76,7 +78,19 @@ def npz_splits(path: Path) -> tuple[str, ...]:
     return tuple(split for split in ("train", "val", "test") if _name(names, _IMAGES, split, alone=False))
 
 
-def _stacked(path: Path, images: np.ndarray, labels: np.ndarray | None, classes: np.ndarray | None) -> Stack:
+def class_names(folder: Path) -> tuple[str, ...] | None:
+    """The lines of classes.txt in a folder; None if there is none.
+
+    Raises:
+        ValueError: it cannot be read, or is no text.
+    """
+    path = folder / "classes.txt"
+    return tuple(read_bytes(path).decode().splitlines()) if path.exists() else None
+
+
+def _stacked(
+    path: Path, images: np.ndarray, labels: np.ndarray | None, classes: np.ndarray | Sequence[str] | None
+) -> Stack:
     names = None if classes is None else tuple(map(str, np.asarray(classes).ravel()))
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
