@@ -4,7 +4,7 @@ For x in [0, 1] of channels r, g, b, its grey value y = 0.2989 r + 0.587 g + 0.1
 
     brightness   ⌊f x⌉                    saturation   ⌊f x + (1 − f) y⌉
     contrast     ⌊f x + (1 − f) mean(y)⌉   hue          the angle of (r, g, b) around the grey axis plus 2π f
-    grey         (y, y, y)                blur         Gaussian of deviation σ on a few pixels, mirrored edges
+    grey         (y, y, y)                blur         Gaussian of deviation σ, mirrored at edges
     solarize     1 − x where x ≥ t
 
 which are torchvision's definitions. The hue needs no detour over other channels: with the largest value v,

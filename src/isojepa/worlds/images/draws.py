@@ -1,10 +1,10 @@
 """What is drawn for the views of a batch: boxes, flips and colours, from numbers uniform in [0, 1).
 
-A picture gives `NUMBERS` of them for each view, all from its own stream in one call, so that what happens to it
-does not depend on its neighbours. A box is found as torchvision's RandomResizedCrop finds one: an area uniform
-in `scale` and the logarithm of a ratio uniform in that of `ratio` give width and height; of ten tries the
-first that fits into the picture is taken and placed uniformly; if none fits, the largest box in the centre
-with a ratio within bounds.
+A picture gives `NUMBERS` of them for each view, all from its own stream in one call, so that what happens to
+it does not depend on its neighbours. A box is found as torchvision's RandomResizedCrop finds one: an area
+uniform in `scale` and the logarithm of a ratio uniform in that of `ratio` give width and height; of ten tries
+the first that fits into the picture is taken and placed uniformly; if none fits, the largest box in the
+centre with a ratio within bounds.
 """
 
 import math

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from isojepa.arguments import check_count
 
-Images = Tensor | Sequence[Tensor]
+Pixels = Tensor | Sequence[Tensor]
 
 
 def triangles(start: Tensor, length: Tensor, size: int, extent: int, flip: Tensor | None = None) -> Tensor:
@@ -54,7 +54,7 @@ def triangles(start: Tensor, length: Tensor, size: int, extent: int, flip: Tenso
     return found.div_(found.sum(-1, keepdim=True))
 
 
-def resized_crops(images: Images, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
+def resized_crops(images: Pixels, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
     """Cut a box out of each picture, resize it to a square, and mirror it where asked.
 
     Args:
@@ -90,16 +90,18 @@ def resized_crops(images: Images, boxes: Tensor, size: int, flip: Tensor | None 
 
 def product(images: Tensor, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
     """`resized_crops` of a stack as two products of matrices."""
+    flip = None if flip is None else flip.to(images.device)
     if len(images) == 1:  # one picture alone: only the pixels of the box
         top, left, height, width = boxes[0].tolist()
         images = images[:, :, top : top + height, left : left + width]
-        boxes = torch.tensor([[0, 0, height, width]], device=boxes.device)
+        boxes = torch.tensor([[0, 0, height, width]])
+    boxes = boxes.to(images.device)
     rows = triangles(boxes[:, 0], boxes[:, 2], size, images.shape[-2])
     columns = triangles(boxes[:, 1], boxes[:, 3], size, images.shape[-1], flip)
     return _product(rows, _floats(images), columns)
 
 
-def whole(images: Images, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+def whole(images: Pixels, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """What evaluations see: the shorter side resized to `size`, the square in the centre, normalised.
 
     Args:
@@ -168,7 +170,7 @@ def _floats(images: Tensor) -> Tensor:
     return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
 
 
-def _check_boxes(images: Images, boxes: Tensor) -> None:
+def _check_boxes(images: Pixels, boxes: Tensor) -> None:
     if boxes.shape != (len(images), 4):
         raise ValueError(f"boxes must be ({len(images)}, 4), one for each picture, got {tuple(boxes.shape)}")
     if boxes.device.type != "cpu":  # looking at them would wait for the device

@@ -1,8 +1,8 @@
-"""Which views are cut from a picture: how many, how large, of how much of it, and what happens to their colours.
+"""Which views are cut from a picture: how many, how large, of how much of it, and in which colours.
 
-A view is a random crop that is resized to a square (`scale` is the crop's share of the area, `ratio` its width
-over its height), mirrored, changed in brightness, contrast, saturation and hue, turned grey, blurred and
-solarized, each with a probability. Global views show most of a picture and make the centre that all views
+A view is a random crop that is resized to a square (`scale` is the crop's share of the area, `ratio` its
+width over its height), mirrored, changed in brightness, contrast, saturation and hue, turned grey, blurred
+and solarized, each with a probability. Global views show most of a picture and make the centre that all views
 predict; local ones show a part.
 
     released   2 × 224 of (0.3, 1) and 6 × 96 of (0.05, 0.3): the settings of LeJEPA's published code
@@ -11,9 +11,9 @@ predict; local ones show a part.
     social-a   Social-JEPA's first recipe (its Appendix A.3): 224 of (0.2, 1), flip, jitter, grey
     social-b   its second: the same with blur and solarization
 
-Neither paper says with which probability the jitter of Social-JEPA comes, how large the blur is, or which mean
-and deviation pixels are normalised by: 0.8, a tenth of the side with σ in (0.1, 2), and the pictures' own
-are taken. `Views.for_size` has settings for small pictures, where the released ones would leave nothing to see.
+Neither paper says with which probability the jitter of Social-JEPA comes, how large the blur is, or which
+mean and deviation pixels are normalised by: 0.8, a tenth of the side with σ in (0.1, 2), and the pictures'
+own are taken. `Views.for_size` has settings for small pictures, where the released ones leave nothing to see.
 """
 
 from collections.abc import Sequence
@@ -159,8 +159,7 @@ class Views:
         )
 
     def _check_chance(self, name: str, value: Chance) -> None:
-        many = isinstance(value, Sequence)
-        if many and len(value) != len(self.sizes):
+        if isinstance(value, Sequence) and len(value) != len(self.sizes):
             raise ValueError(
                 f"{name} must be one number or {len(self.sizes)}, one for each view, got {value}"
             )
