@@ -119,6 +119,8 @@ class ImagesSpec(Choice, Spec):
 
     def around(self, seed: int) -> Context:
         """Known from the size of the pictures alone."""
+        if not self.data:  # nothing is known of no pictures
+            return Context(seed=seed)
         pictures = self._pictures()
         return Context(shapes=shapes(self.settings(pictures), pictures.channels), seed=seed)
 
