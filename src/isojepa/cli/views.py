@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 import tyro
@@ -32,7 +33,7 @@ class Views(Choice):
     isojepa views photos/ --local-scale 0.1 0.4 --blur 0 --epoch 3
     """
 
-    data: tyro.conf.Positional[str]
+    data: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="DATA")]]
     """Folder or file of pictures."""
     split: str | None = None
     """Part of the data, where it has parts, e.g. train."""
@@ -55,7 +56,7 @@ class Views(Choice):
         source = Images(pictures, self.settings(pictures))
         ids = torch.randperm(len(pictures), generator=generator(self.seed, "sheet"))[: self.rows]
         drawn = source.defer(ids, Streams(self.seed, torch.full_like(ids, self.epoch), ids))
-        title = f"{self.data}   views {self.views}   seed {self.seed}, epoch {self.epoch}"
+        title = f"{Path(self.data).name}   views {self.views}   seed {self.seed}, epoch {self.epoch}"
         figure = draw_sheet(drawn, title, tuple(pictures.classes))
         make_folder(self.out.parent)
         figure.savefig(self.out)
