@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from isojepa import testing
+from isojepa.objectives import LeJEPA
 from isojepa.seeds import generator
+from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
 from isojepa.training.shares import Shares
 from isojepa.worlds.images import Images, Stack, Views
@@ -154,3 +156,19 @@ def test_pictures_choose_their_own_settings_where_none_are_given():
 def test_settings_of_other_channels_are_refused():
     with pytest.raises(ValueError, match=r"mean must have a number for each of 1 channels, got \(0.5, 0.5\)"):
         Images(Stack(noise(3, 28, 28)), replace(SMALL, mean=(0.5, 0.5), std=(1.0, 1.0)))
+
+
+def test_images_train_a_network_and_loading_processes_change_nothing():
+    def trained(workers):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, 2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+        )
+        options = {"steps": 6, "batch": 16, "batch_start": None, "eval_every": 3, "workers": workers}
+        run = fit(net, stacked(), LeJEPA(weight=0.05), accelerator="cpu", progress=False, **options)
+        return [row["loss"] for row in run.metrics]
+
+    with torch.random.fork_rng():
+        alone, loaded = trained(0), trained(2)
+    assert alone == loaded
+    assert all(np.isfinite(alone))
