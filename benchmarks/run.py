@@ -23,6 +23,7 @@ from rich.table import Table
 from starting import starting
 from stepping import busy_core, reference
 from sweeping import sweeping
+from viewing import viewing
 
 import isojepa as ij
 from isojepa.config import Config
@@ -131,7 +132,7 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, step, reference, busy, starting, infonce,
-    certificates, sweeping, demo.
+    certificates, sweeping, views, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -156,6 +157,7 @@ def main() -> int:
         "infonce": infonce,
         "certificates": certificates,
         "sweeping": sweeping,
+        "views": viewing,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

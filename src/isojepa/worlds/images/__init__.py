@@ -7,14 +7,18 @@ from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.origins import PicturesWarning
 from isojepa.worlds.images.parts import Part, check_same_classes, divide, fingerprint
 from isojepa.worlds.images.pictures import Pictures, Stack
+from isojepa.worlds.images.source import Images
+from isojepa.worlds.images.views import Views
 
 __all__ = [
     "BadPicture",
     "Cached",
+    "Images",
     "Part",
     "Pictures",
     "PicturesWarning",
     "Stack",
+    "Views",
     "check_same_classes",
     "dataset_pictures",
     "decode",
