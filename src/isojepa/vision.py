@@ -1,13 +1,14 @@
 """The libraries of the extra "vision", imported when they are first needed: torchvision, timm and Pillow.
 
-torchvision brings a compiled library of its own, and on import describes two of that library's operators, `nms`
-and `qnms`, to torch. The package index's files of it are built for CUDA: beside a torch for the processor alone
-the library cannot be loaded, the operators are missing, and the import dies of it ("operator torchvision::nms
-does not exist"), and that of timm and lightly with it. Nothing here uses either operator. So where the library
-does not load, the two are declared (their schemas, no code) before the import; whoever calls them is told that
-there is no kernel. Where it loads, nothing is declared.
+torchvision brings a compiled library of its own, and on import describes two of that library's operators,
+`nms` and `qnms`, to torch. The package index's files of it are built for CUDA: beside a torch for the
+processor alone the library cannot be loaded, the operators are missing, and the import dies of it ("operator
+torchvision::nms does not exist"), and that of timm and lightly with it. Nothing here uses either operator. So
+where the library does not load, the two are declared (their schemas, no code) before the import; whoever
+calls them is told that there is no kernel. Where it loads, nothing is declared.
 """
 
+import contextlib
 import functools
 import importlib
 from importlib.machinery import PathFinder
@@ -29,7 +30,7 @@ def import_torchvision(part: str = "") -> Any:
         part: of its modules, e.g. "transforms.v2"; torchvision itself by default.
 
     Raises:
-        ImportError: it is not installed, or does not fit the torch that is; the message names the pip command.
+        ImportError: it is not installed, or does not fit this torch; the message names the pip command.
 
     Example:
         >>> import_torchvision("transforms.v2").Resize(8).size  # doctest: +SKIP
@@ -68,10 +69,8 @@ def _declare_operators() -> None:
         return  # who imports it says so
     library = PathFinder.find_spec("_C", found.submodule_search_locations)
     if library is not None and library.origin is not None:
-        try:
-            torch.ops.load_library(library.origin)  # what torchvision does itself; twice is once
-        except OSError:
-            pass  # it is built for another torch
+        with contextlib.suppress(OSError):  # it is built for another torch
+            torch.ops.load_library(library.origin)  # as torchvision does; twice is once
     missing = [name for name in _SCHEMAS if not hasattr(torch.ops.torchvision, name)]
     if missing:
         declared = torch.library.Library("torchvision", "FRAGMENT")
