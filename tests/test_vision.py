@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from isojepa.vision import import_pillow, import_timm, import_torchvision
+from tests.vision import timm_or_skip
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -13,7 +14,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_torchvision_is_imported_beside_this_torch_and_so_is_timm():
-    pytest.importorskip("PIL")
+    timm_or_skip()
     torchvision = import_torchvision()
     assert import_torchvision() is torchvision
     assert import_torchvision("transforms.v2").Resize(8).size == [8]
