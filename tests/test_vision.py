@@ -59,8 +59,10 @@ def test_a_missing_library_is_told_with_the_command_that_installs_it(name, calle
     assert done.stdout.strip().endswith("pip install 'isojepa[vision]'")
 
 
-def test_importing_the_module_loads_none_of_them():
+def test_naming_all_components_loads_none_of_them():
     done = run(
-        "import sys, isojepa.vision; print({'torch', 'torchvision', 'timm', 'PIL'} & set(sys.modules))"
+        "import sys, isojepa.registry as registry\n"
+        "assert 'backbone' in registry.components('encoder')\n"
+        "print({'torchvision', 'timm'} & set(sys.modules))"
     )
     assert done.stdout.strip() == "set()", done.stderr

@@ -70,7 +70,8 @@ class ConvNet(_Pooled):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Maps of features, a side 2 ** (convolutions - 1) times smaller."""
-        maps: Tensor = self.body(x)
+        # channels last: a fifth less time on a processor for widths as small as these; the ResNet gains nothing
+        maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
         return maps
 
 
