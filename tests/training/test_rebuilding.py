@@ -82,7 +82,7 @@ def test_a_run_of_a_config_loads(tmp_path):
         lambda: FreeCoupling(2, layers=2),
         lambda: Kept(5, scale=0.5),
         lambda: nn.Linear(2, 2),
-        lambda: Headed(MLP(2, 4, width=7), nn.Linear(4, 2)),
+        lambda: Headed(MLP(2, 4, width=7, layers=2), nn.Linear(4, 2)),
     ],
     ids=["mlp", "defaults", "coupling", "free coupling", "one's own", "torch's", "headed"],
 )
