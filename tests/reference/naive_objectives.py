@@ -1,4 +1,4 @@
-"""Objectives of global and local views from their definitions: loops over views, samples and dimensions, float64."""
+"""Objectives of global and local views from their definitions: loops over all there is, float64."""
 
 import itertools
 import math
@@ -66,7 +66,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 def distillation(
     student: np.ndarray, teacher: np.ndarray, centre: np.ndarray, hot: float, cold: float
 ) -> float:
-    """Cross entropy of logits (view, n, K), of the teacher's views with the student's others: DINO, Algorithm 1."""
+    """Cross entropy of logits (view, n, K), a teacher's view with the student's others: DINO, Algorithm 1."""
     losses = []
     for u, v, i in itertools.product(range(len(teacher)), range(len(student)), range(student.shape[1])):
         if u != v:

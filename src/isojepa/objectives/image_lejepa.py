@@ -24,7 +24,14 @@ from isojepa.arguments import checked
 from isojepa.encoders.mlp import MLP
 from isojepa.names import choose, shown
 from isojepa.objectives.alignment import CENTRES
-from isojepa.objectives.loss import Loss, Regularizer, check_views, check_weight, combine
+from isojepa.objectives.loss import (
+    Loss,
+    Regularizer,
+    at_least_float32,
+    check_views,
+    check_weight,
+    combine,
+)
 from isojepa.objectives.objective import Models, Objective, embed_views
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.objectives.teachers import Teacher
@@ -90,9 +97,9 @@ class ImageLeJEPA(Objective):
             check_views(h, generator)
             centre: Tensor | None = None
             if self.teacher is not None:
-                centre = self.teacher(model, batch.views[:makers]).float().mean(0)
+                centre = at_least_float32(self.teacher(model, batch.views[:makers])).mean(0)
             elif self.predictor is not None:
-                centre = h[:makers].float().mean(0)
+                centre = at_least_float32(h[:makers]).mean(0)
             alignment = CENTRES[self.alignment](predicted, makers, centre)
             return combine(self.weight, alignment, self.regularizer(h, generator))
 
