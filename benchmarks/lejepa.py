@@ -37,11 +37,11 @@ def _against_lightly(batch: int, dim: int, least: float) -> list[dict]:
     directions = draw_directions(dim, SLICES, source)
     projections = torch.empty(GLOBAL + LOCAL, SLICES, batch)
     gradient = torch.empty(GLOBAL + LOCAL, batch, dim)
-    flat, wide = views.detach().flatten(0, 1), torch.empty(SLICES, (GLOBAL + LOCAL) * batch)
 
     def project() -> None:
-        torch.matmul(directions, flat.T, out=wide)
-        torch.matmul(projections.mT, directions, out=gradient)
+        with torch.no_grad():
+            torch.matmul(directions, views.mT, out=projections)
+            torch.bmm(projections.mT, directions.expand(GLOBAL + LOCAL, -1, -1), out=gradient)
 
     tasks: dict[str, Callable[[], object]] = {
         "lightly": lambda: torch.autograd.grad(
@@ -70,7 +70,7 @@ def _knots() -> list[dict]:
     ]
 
 
-def _processor_time(tasks: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
+def _processor_time(tasks: dict[str, Callable[[], object]], rounds: int = 9) -> dict[str, float]:
     """Median processor seconds of each task, which take turns; quick ones are repeated within a turn."""
     repeats = {}
     for name, task in tasks.items():
@@ -90,10 +90,8 @@ def _processor_time(tasks: dict[str, Callable[[], object]], rounds: int = 15) ->
 
 def lightly_loss() -> torch.nn.Module:
     """lightly's loss with its own defaults: 1,024 slices, 17 knots on [0, 3]."""
-    try:
-        torch.library.Library("torchvision", "FRAGMENT")
-        torch.ops.torchvision.nms  # noqa: B018
-    except AttributeError:  # a torchvision for CUDA beside a torch for the CPU has no operators
+    # a torchvision for CUDA beside a torch for the CPU cannot load its operators
+    if not _declared and "torchvision::nms" not in torch._C._dispatch_get_all_op_names():
         _declared.append(torch.library.Library("torchvision", "DEF"))
         _declared[0].define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _declared[0].define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
