@@ -107,8 +107,9 @@ def test_each_of_several_models_loads_by_its_name(spiral, tmp_path):
     fit(models, spiral, Both(), record=tmp_path / "run", **SHORT)
     for name, model in models.items():
         assert torch.equal(weights(ij.load(tmp_path / "run", name=name)), weights(model))
+    assert torch.equal(weights(ij.load(tmp_path / "run")), weights(models["left"]))  # the first
     with pytest.raises(ValueError, match="must be one of left, right, got 'encoder'"):
-        ij.load(tmp_path / "run")
+        ij.load(tmp_path / "run", name="encoder")
 
 
 @pytest.mark.parametrize(
