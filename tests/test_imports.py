@@ -29,6 +29,7 @@ ORDER = [
     "objectives",
     "evaluations",
     "training",
+    "watching",
     "config",
     "runs",
     "testing",
