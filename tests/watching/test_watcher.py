@@ -152,8 +152,9 @@ def losing_dimensions(watch):
 
 def test_dimensional_collapse_is_seen_by_the_rank():
     watch = ij.watch(every=10, show=False)
-    with pytest.warns(CollapseWarning, match="effective rank fell"):
+    with pytest.warns(CollapseWarning) as told:
         losing_dimensions(watch)
+    assert any("effective rank fell" in str(one.message) for one in told)
     assert watch.history[1]["effective_rank"] > 14
     assert "dimensions" in {alarm.kind for alarm in watch.alarms}
 

@@ -279,9 +279,13 @@ class _Hook:
 
     def __init__(self, watch: Watch, module: nn.Module) -> None:
         self.watch, self.module = weakref.ref(watch), weakref.ref(module)
+        # not as a decorator: it loads the compiler, which whoever only imports this does not need
+        self._outside: Callable[[nn.Module, Any], None] = torch.compiler.disable(self._see)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, module: nn.Module, given: Any, output: Any) -> None:
+        self._outside(module, output)
+
+    def _see(self, module: nn.Module, output: Any) -> None:
         watch = self.watch()
         # a copy of the model, such as a teacher that follows it, has a hook of the same watch
         if watch is not None and self.module() is module and (module.training or watch.evaluating):
