@@ -167,7 +167,7 @@ def test_missing_parts_are_left_out(tmp_path: Path, sample: Sample) -> None:
     )
     assert [panel["symbol"] for panel in data_of(alone)["panels"]] == ["h"]
     assert 'id="turn"' not in alone
-    assert "No bound: the correlation ρ of the pairs is not known." in Outline(alone).text
+    assert "No bound: it needs embeddings of both views of each pair." in Outline(alone).text
     assert "trained in" not in alone
 
     wide = np.column_stack((h, np.random.default_rng(2).normal(size=len(h))))
