@@ -14,6 +14,7 @@ from measure import peak_kib, row
 
 import isojepa as ij
 from isojepa.objectives.directions import draw_directions
+from isojepa.vision import import_torchvision
 
 GLOBAL, LOCAL, SLICES = 2, 6, 1024
 
@@ -90,14 +91,7 @@ def _processor_time(tasks: dict[str, Callable[[], object]], rounds: int = 9) -> 
 
 def lightly_loss() -> torch.nn.Module:
     """lightly's loss with its own defaults: 1,024 slices, 17 knots on [0, 3]."""
-    # a torchvision for CUDA beside a torch for the CPU cannot load its operators
-    if not _declared and "torchvision::nms" not in torch._C._dispatch_get_all_op_names():
-        _declared.append(torch.library.Library("torchvision", "DEF"))
-        _declared[0].define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _declared[0].define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import_torchvision()  # lightly asks for it
     from lightly.loss import LeJEPALoss
 
     return LeJEPALoss()
-
-
-_declared: list[torch.library.Library] = []  # as long as it lives, so do the schemas

@@ -1,6 +1,7 @@
 """SimCLR, Barlow Twins, VICReg, DINO and supervised learning against slow references, local views too."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ from torch.nn import functional
 
 import isojepa as ij
 from isojepa import testing
+from isojepa.encoders.backbones import BackboneSpec
 from isojepa.encoders.model import Headed, as_model
 from isojepa.objectives import DINO, BarlowTwins, SimCLR, Supervised, VICReg, pairwise
 from isojepa.registry import Context, find
 from isojepa.seeds import borrowed, generator
 from isojepa.training.loop import fit
 from isojepa.worlds.batch import Batch
+from isojepa.worlds.images import Images, Stack
 from isojepa.worlds.source import Facts
 from tests.reference import naive_objectives as naive
 from tests.reference.numpy_moments import vicreg_covariance, vicreg_variance
@@ -291,3 +294,18 @@ def test_the_source_tells_the_supervised_baseline_its_classes():
     assert config.context.feature_dim == config.context.embedding == 2
     assert config.context.classes is None
     assert as_model(encoder()).features(images().views[0]).shape == (12, 5)
+
+
+@pytest.mark.parametrize("name", ["supervised", "dino", "lejepa-images", "simclr", "barlow-twins", "vicreg"])
+@pytest.mark.parametrize("features", [None, 7])
+def test_every_objective_is_built_for_a_backbone_of_pictures_from_its_context(name, features):
+    pixels = torch.randint(256, (20, 28, 28), generator=generator(0, "pixels"), dtype=torch.uint8)
+    source = Images(Stack(pixels, labels=torch.arange(20) % 4))
+    assert source.facts.classes == 4
+    assert Images(Stack(pixels)).facts.classes is None
+    spec = BackboneSpec("convnet-4-8", "16-6", features)
+    around = Context(shapes=source.facts.shapes, classes=source.facts.classes)
+    context = replace(around, embedding=spec.embedding(around), feature_dim=spec.feature_dim(around))
+    assert (context.embedding, context.feature_dim) == (6, 8 if features is None else 7)
+    batch = source.sample(10, generator(0, "batch"))
+    testing.check_objective(find("objective", name)().build(context), spec.build(context), batch)

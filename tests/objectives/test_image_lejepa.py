@@ -16,6 +16,7 @@ from isojepa.objectives.image_lejepa import ImageLeJEPASpec
 from isojepa.registry import Context
 from isojepa.seeds import generator
 from isojepa.training.loop import fit
+from isojepa.vision import import_torchvision
 from isojepa.worlds.batch import Batch
 from tests.objectives.test_baselines import Pictures, encoder, images
 from tests.reference import naive_objectives as naive
@@ -23,7 +24,6 @@ from tests.reference.textbook_sigreg import textbook
 from tests.training.crash import assert_same_bits, whole_and_resumed
 
 LAYOUTS = [(2, 2), (3, 3), (2, 1), (8, 2), (5, 4)]  # views, and how many of them are global
-_declared: list[torch.library.Library] = []
 
 
 def views_of(count: int, batch: int = 9, dim: int = 5, dtype=torch.float64) -> torch.Tensor:
@@ -78,14 +78,10 @@ def test_all_views_make_the_centre_where_that_is_asked_for():
 
 
 def lightly_losses():
-    """The module of lightly's loss; its import needs torchvision's operators to be declared."""
+    """The module of lightly's loss, whose import asks for torchvision."""
     if importlib.util.find_spec("lightly") is None or importlib.util.find_spec("torchvision") is None:
         pytest.skip("lightly and torchvision are not installed")
-    if not _declared and "torchvision::nms" not in torch._C._dispatch_get_all_op_names():
-        # a torchvision for CUDA beside a torch for the CPU cannot load its operators
-        _declared.append(torch.library.Library("torchvision", "DEF"))
-        _declared[0].define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _declared[0].define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import_torchvision()
     return pytest.importorskip("lightly.loss.lejepa_loss")
 
 

@@ -236,8 +236,12 @@ class BackboneSpec(Spec):
     def embedding(self, context: Context) -> int:
         """The last width of the projector; without one, the dimension of the features."""
         widths = projector_widths(self.projector)
-        if widths or self.features is not None:
-            return widths[-1] if widths else int(self.features or 0)
+        return widths[-1] if widths else self.feature_dim(context)
+
+    def feature_dim(self, context: Context) -> int:
+        """The dimension that is asked for, or that of the pooled features."""
+        if self.features is not None:
+            return self.features
         small = small_model(self.backbone)
         return pooled_dim(self.backbone, self.options) if small is None else small.num_features
 

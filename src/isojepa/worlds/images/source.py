@@ -51,7 +51,12 @@ class Images:
             raise ValueError(
                 f"mean must have a number for each of {pictures.channels} channels, got {self.views.mean}"
             )
-        self.facts = Facts(shapes=shapes(self.views, pictures.channels), size=len(pictures), deferring=True)
+        self.facts = Facts(
+            shapes=shapes(self.views, pictures.channels),
+            size=len(pictures),
+            deferring=True,
+            classes=None if pictures.labels is None else len(pictures.classes),
+        )
 
     @cached_property
     def normalised_views(self) -> Views:
