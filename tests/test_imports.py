@@ -20,6 +20,7 @@ SMALL = [
     "terminal",
     "opening",
     "arguments",
+    "vision",
 ]
 ORDER = [
     "laws",
