@@ -23,9 +23,9 @@ def test_with_all_examples_as_landmarks_it_is_kernel_ridge_regression():
     (x, y), (test_x, test_y) = rings(300, 0), rings(200, 1)
     score = kernel_probe(x, y, test_x, test_y, ridges=(0.1,))
     mean, scale = x.mean(0), x.std(0)
-    model = kernel_ridge.KernelRidge(
-        alpha=0.1, kernel="rbf", gamma=0.5 / score.chosen["bandwidth"] ** 2
-    ).fit((x - mean) / scale, np.eye(2)[y] - 0.5)
+    model = kernel_ridge.KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5 / score.chosen["bandwidth"] ** 2).fit(
+        (x - mean) / scale, np.eye(2)[y] - 0.5
+    )
     answers = model.predict((test_x - mean) / scale).argmax(1)
     assert score.accuracy == pytest.approx((answers == test_y).mean(), abs=0.005)
     assert score.chosen["landmarks"] == 300

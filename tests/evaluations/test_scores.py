@@ -76,17 +76,17 @@ def test_what_is_no_features_is_told(probe):
     x, y = blobs()
     broken = x.copy()
     broken[7, 1] = np.nan
-    with pytest.raises(ValueError, match="features must be finite, got NaN or Inf in 1 of 60 rows.*row 7"):
+    with pytest.raises(ValueError, match=r"features must be finite, got NaN or Inf in 1 of 60 rows.*row 7"):
         probe(broken, y, x, y)
     with pytest.raises(ValueError, match="test features must be finite"):
         probe(x, y, broken, y)
-    with pytest.raises(ValueError, match="two classes at least.*got only 4"):
+    with pytest.raises(ValueError, match=r"two classes at least.*got only 4"):
         probe(x, np.full(60, 4), x, y)
     with pytest.raises(ValueError, match="test labels must be among"):
         probe(x, y, x, y + 1)
     with pytest.raises(ValueError, match="60 whole numbers"):
         probe(x, y[:59], x, y)
-    with pytest.raises(ValueError, match="60 whole numbers.*float64"):
+    with pytest.raises(ValueError, match=r"60 whole numbers.*float64"):
         probe(x, y.astype(float), x, y)
     with pytest.raises(ValueError, match="must have 4 columns"):
         probe(x, y, x[:, :3], y)

@@ -1,8 +1,8 @@
 """Features of pictures as probes read them: whole pictures, in evaluation mode, one row each.
 
 A picture is resized so that its shorter side fits, cut to the square in its centre and normalised. Where the
-backbone says so (`Layered`), the row is what it recommends for probes, for a ViT the [CLS] tokens of the last two
-blocks, each after a LayerNorm; else the features.
+backbone says so (`Layered`), the row is what it recommends for probes, for a ViT the [CLS] tokens of the last
+two blocks, each after a LayerNorm; else the features.
 """
 
 from collections.abc import Callable, Sequence

@@ -147,7 +147,9 @@ def usual_radius(keys: Tensor, k: int = 20) -> float:
 
 def _directions(x: np.ndarray) -> Tensor:
     rows = torch.from_numpy(x).float()
-    return rows / rows.norm(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    found: Tensor = rows / lengths.clamp_min(torch.finfo(torch.float32).tiny)
+    return found
 
 
 def _largest(queries: Tensor, keys: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy
 import torch
 
 _SPREAD = 1e-4  # that LiDAR adds to the covariance within states

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy
 import torch
 
 from isojepa.arguments import check_count, check_number
