@@ -1,10 +1,14 @@
-"""The progress bar of a run: steps, time left, loss terms and held-out R^2, on standard error."""
+"""The progress bar of a run: steps, time left, speed, loss terms and scores, on standard error."""
 
+import math
 import sys
+import time
 from collections.abc import Mapping
 from types import TracebackType
 
 from isojepa.training.records import GAUGES
+
+_SECOND = 1.0  # between two measurements of the speed
 
 
 class Bar:
@@ -28,11 +32,14 @@ class Bar:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[speed]}", markup=False),
             TextColumn("{task.fields[terms]}", markup=False),
             console=Console(stderr=True),
             disable=not visible,
         )
-        self._task = self._progress.add_task("training", total=steps, completed=done, terms="")
+        self._task = self._progress.add_task("training", total=steps, completed=done, terms="", speed="")
+        self._states, self._since = 0, time.monotonic()
+        self._speed = math.nan
 
     def __enter__(self) -> "Bar":
         self._progress.start()
@@ -43,11 +50,26 @@ class Bar:
     ) -> None:
         self._progress.stop()
 
-    def move(self, step: int) -> None:
-        """Show the number of steps done."""
+    @property
+    def speed(self) -> dict[str, float]:
+        """States per second, by the name that loggers show; nothing before the first second."""
+        return {} if math.isnan(self._speed) else {"states_per_second": self._speed}
+
+    def move(self, step: int, states: int) -> None:
+        """Show the number of steps done, of which the last took so many states."""
+        self._states += states
+        passed = time.monotonic() - self._since
+        if passed >= _SECOND:
+            self._speed = self._states / passed
+            self._states, self._since = 0, time.monotonic()
+            self._progress.update(self._task, speed=f"{self._speed:,.0f}/s")
         self._progress.update(self._task, completed=step)
 
     def show(self, row: Mapping[str, float]) -> None:
         """Show the latest metrics."""
         shown = {name: value for name, value in row.items() if name not in ("step", *GAUGES)}
         self._progress.update(self._task, terms="  ".join(f"{k} {v:.4g}" for k, v in shown.items()))
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False)

@@ -23,7 +23,6 @@ from isojepa.encoders.modes import evaluating
 from isojepa.encoders.norms import synchronised
 from isojepa.evaluations import Evaluation, default_evaluations
 from isojepa.files import make_folder
-from isojepa.linear import collapsed
 from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.averages import WeightAverage
@@ -31,9 +30,11 @@ from isojepa.training.checkpoints import Progress
 from isojepa.training.contents import checksum
 from isojepa.training.description import describe
 from isojepa.training.display import Bar
+from isojepa.training.health import Health
 from isojepa.training.interrupts import Interrupts
 from isojepa.training.learner import Call, Learner, check_models, named_models
 from isojepa.training.loggers import Logger
+from isojepa.training.pace import Pace
 from isojepa.training.parameters import decayed_groups
 from isojepa.training.recipe import Recipe, Settings
 from isojepa.training.records import Record
@@ -137,6 +138,7 @@ class _Training:
             self.models = {name: synchronised(module) for name, module in models.items()}
         self.learner = Learner(self.models, objective)
         self.half = None if recipe.precision == "float32" else getattr(torch, recipe.precision)
+        self.health = Health(tuple(models))
         self.names: list[str] = []
         self.norm = 0.0
         self.metrics: list[dict[str, Any]] = []
@@ -169,7 +171,7 @@ class _Training:
         self._prepare()
         state, recipe = self.state, self.recipe
         started, cpu_started = time.monotonic() - state.seconds, time.process_time() - state.cpu_seconds
-        saved = time.monotonic()
+        pace = Pace(recipe.checkpoint_seconds)
         reason = ""
         show = progress if self.team.first else False
         try:
@@ -178,12 +180,12 @@ class _Training:
                     reason, stop = self._step(interrupts)
                     if not reason:
                         reason = self._evaluate(bar)
-                    bar.move(state.step)
+                    bar.move(state.step, recipe.batch_at(state.step - 1))
                     now = time.monotonic()
                     state.seconds, state.cpu_seconds = now - started, time.process_time() - cpu_started
-                    if not reason and (stop or now - saved >= recipe.checkpoint_seconds):
-                        self._save()
-                        saved = now
+                    if not reason and (stop or pace.due(now)):
+                        with pace.measured():
+                            self._save()
                     if stop:
                         raise KeyboardInterrupt
         finally:
@@ -273,9 +275,8 @@ class _Training:
         if not due:
             return ""
         measured = self.team.by_first(lambda: self._measured(due))
-        for name in self.models:
-            if math.isnan(measured.get(self._named(name, "mean_variance"), 0.0)):
-                return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
+        if self.health.broken(measured):
+            return f"the embeddings became NaN or Inf by step {state.step}: try a lower learning_rate"
         since = state.step - state.seen
         row: dict[str, Any] = {"step": state.step}
         row |= {name: value / since for name, value in zip(self.names, state.window, strict=True)}
@@ -288,8 +289,10 @@ class _Training:
             self.record.append(row)
             state.metrics_size = self.record.metrics_size
         for logger in self.loggers:
-            logger.log(row)
+            logger.log(row | bar.speed)
         bar.show(row)
+        if self.team.first and (alarm := self.health.alarm(row)):
+            bar.say(f"warning: {alarm}")
         return ""
 
     def _measured(self, due: Sequence[Evaluation]) -> dict[str, float]:
@@ -346,17 +349,8 @@ class _Training:
         """Judge the run and write its result."""
         status = "diverged" if reason else "done"
         last = self.metrics[-1] if self.metrics else {}
-        for name in self.models:
-            smallest = last.get(self._named(name, "smallest_variance"))
-            if smallest is None or status != "done":
-                continue
-            if collapsed(smallest, last[self._named(name, "mean_variance")]):
-                status = "collapsed"
-                whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
-                reason = (
-                    f"{whose} collapsed: its smallest variance is {smallest:.2g} at step "
-                    f"{last['step']}; raise the regularizer's weight"
-                )
+        if not reason and (reason := self.health.collapse(last)):
+            status = "collapsed"
         if self.average is not None:
             self.average.keep()
         for module in self.models.values():
@@ -378,10 +372,6 @@ class _Training:
             self.record.drop_checkpoint()
         self.team.by_first(lambda: None)  # nobody leaves before the record is whole
         return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
-
-    def _named(self, model: str, number: str) -> str:
-        """What evaluations call a number of a model: the first has the plain names."""
-        return number if model == next(iter(self.models)) else f"{model}.{number}"
 
     def finished(self) -> Run:
         """The run of a record that is already complete."""

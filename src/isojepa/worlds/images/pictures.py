@@ -58,7 +58,7 @@ class Pictures(Protocol):
 
 
 class Stack:
-    """Pictures of one size in one array, which may be memory-mapped; only the rows that are asked for are read.
+    """Pictures of one size in one array, memory-mapped or not; only the rows asked for are read.
 
     Args:
         images: uint8, (pictures, height, width), (pictures, height, width, 1 or 3) or
@@ -132,7 +132,7 @@ def named_labels(
 
 
 def moments(pictures: Pictures) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel, of values in [0, 1], from at most a few thousand pictures."""
+    """Mean and standard deviation of each channel, of values in [0, 1], from some thousand pictures."""
     if not len(pictures):
         raise ValueError("pictures must be one at least, got none")
     ids = torch.randperm(len(pictures), generator=generator(0, "moments"))[:_MEASURED]

@@ -1,0 +1,53 @@
+"""Whether embeddings are still alive while they are trained: collapse and numbers that are none."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isojepa.linear import collapsed
+
+
+class Health:
+    """Reads a run's evaluations for signs of collapse.
+
+    Args:
+        models: names of the run's models; the first has the plain names of numbers, see `Spread`.
+
+    Example:
+        >>> health = Health(("encoder",))
+        >>> health.alarm({"step": 200, "smallest_variance": 1e-9, "mean_variance": 0.5})
+        "the embedding collapsed: its smallest variance is 1e-09 at step 200; raise the regularizer's weight"
+        >>> health.alarm({"step": 400, "smallest_variance": 1e-9, "mean_variance": 0.5})
+        ''
+    """
+
+    def __init__(self, models: Sequence[str]) -> None:
+        self.models = tuple(models)
+        self._alarmed = False
+
+    def broken(self, numbers: Mapping[str, float]) -> bool:
+        """Whether an embedding has NaN or Inf."""
+        return any(math.isnan(numbers.get(self._named(name, "mean_variance"), 0.0)) for name in self.models)
+
+    def collapse(self, row: Mapping[str, Any]) -> str:
+        """Why a row of metrics says that an embedding has collapsed; nothing if it does not."""
+        for name in self.models:
+            smallest = row.get(self._named(name, "smallest_variance"))
+            if smallest is None or not collapsed(smallest, row[self._named(name, "mean_variance")]):
+                continue
+            whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
+            return (
+                f"{whose} collapsed: its smallest variance is {smallest:.2g} at step {row['step']}; "
+                "raise the regularizer's weight"
+            )
+        return ""
+
+    def alarm(self, row: Mapping[str, Any]) -> str:
+        """The same, once for each time that it happens: an embedding may come back, and collapse again."""
+        reason = self.collapse(row)
+        before, self._alarmed = self._alarmed, bool(reason)
+        return "" if before else reason
+
+    def _named(self, model: str, number: str) -> str:
+        """What evaluations call a number of a model: the first has the plain names."""
+        return number if model == self.models[0] else f"{model}.{number}"

@@ -1,0 +1,37 @@
+"""When a run is saved: at least some seconds apart, and never more often than saving is cheap."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+_SHARE = 0.02  # of the time that saving may take
+
+
+class Pace:
+    """The time between two checkpoints.
+
+    A large model takes seconds to save: the next checkpoint then waits until saving is 2 % of the time.
+
+    Args:
+        seconds: time between two checkpoints, at least.
+
+    Example:
+        >>> Pace(3600).due(time.monotonic())
+        False
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.cost = seconds, 0.0
+        self.saved = time.monotonic()
+
+    def due(self, now: float) -> bool:
+        """Whether it is time to save."""
+        return now - self.saved >= max(self.seconds, self.cost / _SHARE)
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        """Inside, the run is saved."""
+        started = time.monotonic()
+        yield
+        self.saved = time.monotonic()
+        self.cost = self.saved - started
