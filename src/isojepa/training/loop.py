@@ -159,10 +159,9 @@ class _Training:
         self.average = None if recipe.average is None else WeightAverage(self.learner, recipe.average)
         self.scaler = torch.amp.GradScaler(device.type) if recipe.precision == "float16" else None
         self.state = self._restore()
-        pin = device.type not in ("cpu", "mps")
-        self.batches = Shares(self.source, recipe, self.seed, self.team.rank, self.team.size, pin).from_step(
-            self.state.step
-        )
+        pin, defer = device.type not in ("cpu", "mps"), device.type != "cpu"
+        shares = Shares(self.source, recipe, self.seed, self.team.rank, self.team.size, pin, defer)
+        self.batches = shares.from_step(self.state.step)
         self.learner.train()
         if recipe.compile:
             self.learner.compile_models()

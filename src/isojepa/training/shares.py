@@ -8,7 +8,7 @@ random in the views of a state from a stream of its own, so a rank loads only it
 the number of ranks or loading processes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from isojepa.seeds import generator
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Finite, Source, Streams, finite
+from isojepa.worlds.source import Finite, Pending, Source, Streams, deferring, finite
 
 
 def share(size: int, rank: int, ranks: int) -> slice:
@@ -59,10 +59,18 @@ class Shares:
         seed: of the run.
         rank, ranks: which of how many.
         pin: whether to load into pinned memory, from which a device copies by itself.
+        defer: whether views are made by the device that uses them, where the source can leave that to it.
     """
 
     def __init__(
-        self, source: Source, recipe: Recipe, seed: int, rank: int = 0, ranks: int = 1, pin: bool = False
+        self,
+        source: Source,
+        recipe: Recipe,
+        seed: int,
+        rank: int = 0,
+        ranks: int = 1,
+        pin: bool = False,
+        defer: bool = False,
     ) -> None:
         smallest = min(recipe.batch_at(0), recipe.pairs or recipe.batch)
         parts = recipe.accumulate
@@ -76,12 +84,12 @@ class Shares:
                 f"the first batch must have 2 states at least for each of {ranks} ranks{cut}, got {smallest}"
             )
         self.source, self.recipe, self.seed = source, recipe, seed
-        self.rank, self.ranks, self.pin = rank, ranks, pin
+        self.rank, self.ranks, self.pin, self.defer = rank, ranks, pin, defer
         self._fixed = None
         if recipe.pairs is not None:
             self._fixed = source.sample(recipe.pairs, generator(seed, "training-set"))
 
-    def from_step(self, start: int) -> Iterator[list[Batch]]:
+    def from_step(self, start: int) -> Iterator[Sequence[Pending]]:
         """The batches from a step on."""
         if self._fixed is None and finite(self.source):
             yield from self._loaded(_Epochs(self.source, self), start)
@@ -103,10 +111,10 @@ class Shares:
         """This rank's rows in each part of a batch."""
         return shares(size, self.rank, self.ranks, self.recipe.accumulate)
 
-    def _loaded(self, epochs: "_Epochs", start: int) -> Iterator[list[Batch]]:
+    def _loaded(self, epochs: "_Epochs", start: int) -> Iterator[list[Pending]]:
         steps = range(start, self.recipe.steps)
         workers = self.recipe.workers
-        loader: DataLoader[list[Batch]] = DataLoader(
+        loader: DataLoader[list[Pending]] = DataLoader(
             epochs,
             batch_size=None,
             sampler=steps,
@@ -118,7 +126,7 @@ class Shares:
         yield from loader
 
 
-class _Epochs(Dataset[list[Batch]]):
+class _Epochs(Dataset[list[Pending]]):
     """A rank's share of a finite set at each step."""
 
     def __init__(self, source: Finite, shares: Shares) -> None:
@@ -126,16 +134,16 @@ class _Epochs(Dataset[list[Batch]]):
         if not size:
             raise ValueError(f"a finite source must have states, got {size}")
         self.source, self.size, self.seed = source, size, shares.seed
-        self.rows = shares.rows
+        self.rows, self.defer = shares.rows, shares.defer
         sizes = [shares.recipe.batch_at(step) for step in range(shares.recipe.steps)]
         self.ends = list(accumulate(sizes))  # places in the endless row of epochs
         self.sizes = sizes
 
-    def __getitem__(self, step: int) -> list[Batch]:
+    def __getitem__(self, step: int) -> list[Pending]:
         start = self.ends[step] - self.sizes[step]
         return [self._taken(start + rows.start, start + rows.stop) for rows in self.rows(self.sizes[step])]
 
-    def _taken(self, start: int, stop: int) -> Batch:
+    def _taken(self, start: int, stop: int) -> Pending:
         """The states from one place in the endless row to another."""
         places = torch.arange(start, stop)
         epochs = places // self.size
@@ -145,7 +153,10 @@ class _Epochs(Dataset[list[Batch]]):
                 for epoch in epochs.unique()
             ]
         )
-        return self.source.take(ids, Streams(self.seed, epochs, ids))
+        streams = Streams(self.seed, epochs, ids)
+        if self.defer and deferring(self.source):
+            return self.source.defer(ids, streams)
+        return self.source.take(ids, streams)
 
 
 @lru_cache(maxsize=2)

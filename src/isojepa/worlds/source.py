@@ -6,6 +6,7 @@ A source has `facts` and `sample`. What some can do besides is declared in its f
     Moving       trajectory(n, steps, generator): observations along paths
     Ordered      in_order(): the same source, whose samples come path after path
     Finite       take(ids, streams): the states of a finite set by number; facts.size is how many there are
+    Deferring    defer(ids, streams): the same, with views that are made on the device that uses them
 
 `observable(source)` and so on ask the facts and tell the type checker; nobody looks for attributes.
 """
@@ -32,7 +33,7 @@ class Facts:
         gaussian: whether the latents are exactly N(0, I), which the theorems ask for.
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
-        observable, moving, ordered: what the source can do besides, see `isojepa.worlds.source`.
+        observable, moving, ordered, deferring: what the source can do besides, see `isojepa.worlds.source`.
     """
 
     dim: int | None = None
@@ -43,6 +44,7 @@ class Facts:
     observable: bool = False
     moving: bool = False
     ordered: bool = False
+    deferring: bool = False
 
 
 @runtime_checkable
@@ -121,6 +123,32 @@ class Finite(Source, Protocol):
         ...
 
 
+class Pending(Protocol):
+    """A batch, or what becomes one when it is put on the device that uses it."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, index: slice | Tensor) -> "Pending":
+        """Some of the states."""
+        ...
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch, on a device."""
+        ...
+
+    def pin_memory(self) -> "Pending":
+        """The same in pinned memory, from which a device copies by itself."""
+        ...
+
+
+class Deferring(Finite, Protocol):
+    """A finite set that can leave the making of its views to the device that uses them."""
+
+    def defer(self, ids: Tensor, streams: Streams) -> Pending:
+        """What `take` returns, once it is put on a device."""
+        ...
+
+
 def observable(source: Source) -> TypeGuard[Observable]:
     """Whether a source declares that it can be observed at chosen latents."""
     return source.facts.observable
@@ -139,6 +167,11 @@ def ordered(source: Source) -> TypeGuard[Ordered]:
 def finite(source: Source) -> TypeGuard[Finite]:
     """Whether a source declares that it is a finite set."""
     return source.facts.size is not None
+
+
+def deferring(source: Source) -> TypeGuard[Deferring]:
+    """Whether a source declares that its views can be made where they are used."""
+    return source.facts.deferring
 
 
 def check_source(source: Any, name: str = "world") -> Source:

@@ -6,10 +6,11 @@ picture's rows j with the weights of a triangle around the row's centre:
     R_y[i, j]  ∝  max(0, 1 − |j + 1/2 − c_i| / max(h/s, 1)),      c_i = t + (i + 1/2) h/s,   t ≤ j < t + h,
 
 each row of R_y summing to 1: bilinear interpolation whose triangle widens as the picture shrinks
-(antialiasing), which is what torchvision's `resized_crop` and Pillow's `BILINEAR` compute. Columns have an R_x of
-their own, reversed for a picture that is flipped, and the view is R_y X R_xᵀ: for a stack of pictures two
-batched products of matrices, on whatever device the pictures are. Where sizes differ, pictures are resampled one
-after the other, each on the window of its crop.
+(antialiasing), which is what torchvision's `resized_crop` and Pillow's `BILINEAR` compute. Columns have an
+R_x of their own, reversed for a picture that is flipped, and the view is R_y X R_xᵀ: for a stack of pictures
+two batched products of matrices, on whatever device they are. Where sizes differ, pictures are resampled one
+after the other, each on the window of its crop. On a processor nearly all weights are 0, and the loops of
+`isojepa.worlds.images.kernels`, which make only the others, are faster: `resized_crops` takes those there.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from isojepa.arguments import check_count
 
-Images = Tensor | Sequence[Tensor]
+Pixels = Tensor | Sequence[Tensor]
 
 
 def triangles(start: Tensor, length: Tensor, size: int, extent: int, flip: Tensor | None = None) -> Tensor:
@@ -53,7 +54,7 @@ def triangles(start: Tensor, length: Tensor, size: int, extent: int, flip: Tenso
     return found.div_(found.sum(-1, keepdim=True))
 
 
-def resized_crops(images: Images, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
+def resized_crops(images: Pixels, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
     """Cut a box out of each picture, resize it to a square, and mirror it where asked.
 
     Args:
@@ -76,20 +77,32 @@ def resized_crops(images: Images, boxes: Tensor, size: int, flip: Tensor | None 
     """
     check_count("size", size)
     _check_boxes(images, boxes)
-    if not isinstance(images, Tensor):
-        parts = [
-            _window(image, box, size, None if flip is None else flip[row : row + 1])
-            for row, (image, box) in enumerate(zip(images, boxes, strict=True))
-        ]
-        return torch.cat(parts)
-    height, width = images.shape[-2:]
-    rows = triangles(boxes[:, 0], boxes[:, 2], size, height)
-    columns = triangles(boxes[:, 1], boxes[:, 3], size, width, flip)
+    if isinstance(images, Tensor):
+        form = _looped if images.device.type == "cpu" else product
+        return form(images, boxes, size, flip)
+    flips = [None] * len(images) if flip is None else flip.split(1)
+    found = [
+        resized_crops(image[None], box, size, turned)
+        for image, box, turned in zip(images, boxes.split(1), flips, strict=True)
+    ]
+    return torch.cat(found)
+
+
+def product(images: Tensor, boxes: Tensor, size: int, flip: Tensor | None = None) -> Tensor:
+    """`resized_crops` of a stack as two products of matrices."""
+    flip = None if flip is None else flip.to(images.device)
+    if len(images) == 1:  # one picture alone: only the pixels of the box
+        top, left, height, width = boxes[0].tolist()
+        images = images[:, :, top : top + height, left : left + width]
+        boxes = torch.tensor([[0, 0, height, width]])
+    boxes = boxes.to(images.device)
+    rows = triangles(boxes[:, 0], boxes[:, 2], size, images.shape[-2])
+    columns = triangles(boxes[:, 1], boxes[:, 3], size, images.shape[-1], flip)
     return _product(rows, _floats(images), columns)
 
 
-def whole(images: Images, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """What evaluations see of pictures: the shorter side resized to `size`, the square in the centre, normalised.
+def whole(images: Pixels, size: int, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+    """What evaluations see: the shorter side resized to `size`, the square in the centre, normalised.
 
     Args:
         images: uint8, (n, channels, height, width), or n of (channels, height, width).
@@ -100,8 +113,8 @@ def whole(images: Images, size: int, mean: Sequence[float], std: Sequence[float]
         (n, channels, size, size) float32.
 
     Example:
-        >>> whole(torch.full((2, 1, 8, 6), 255, dtype=torch.uint8), 4, (0.5,), (0.25,)).unique().tolist()
-        [2.0]
+        >>> whole(torch.full((2, 1, 8, 6), 255, dtype=torch.uint8), 4, (0.5,), (0.25,)).shape
+        torch.Size([2, 1, 4, 4])
     """
     check_count("size", size)
     if not isinstance(images, Tensor):
@@ -124,15 +137,25 @@ def normalised(views: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     return (views - first) / second
 
 
-def _window(image: Tensor, box: Tensor, size: int, flip: Tensor | None) -> Tensor:
-    """One picture's crop: only the pixels of the box are converted and multiplied."""
-    top, left, height, width = box.tolist()
-    inside = torch.tensor([[0, 0, height, width]], device=image.device)
-    return resized_crops(image[None, :, top : top + height, left : left + width], inside, size, flip)
+def _looped(images: Tensor, boxes: Tensor, size: int, flip: Tensor | None) -> Tensor:
+    from isojepa.worlds.images import kernels  # compiled: only for those who make views
+
+    known = images.dtype in (torch.uint8, torch.float32)
+    found = torch.empty(len(images), images.shape[1], size, size)
+    turned = torch.zeros(len(images), dtype=torch.bool) if flip is None else flip
+    pixels = images if known else images.float()
+    kernels.crops(
+        pixels.numpy(),
+        boxes.long().contiguous().numpy(),
+        turned.contiguous().numpy(),
+        1 / 255 if images.dtype == torch.uint8 else 1.0,
+        found.numpy(),
+    )
+    return found
 
 
 def _centre(extent: int, resized: int, size: int, like: Tensor) -> Tensor:
-    """Weights of the `size` cells in the middle of a line that is resized to `resized` cells, (1, size, extent)."""
+    """Weights (1, size, extent) of the cells in the middle of a line that is resized to `resized` cells."""
     line = torch.tensor([0, extent], device=like.device)
     first = round((resized - size) / 2)
     return triangles(line[:1], line[1:], resized, extent)[:, first : first + size]
@@ -147,7 +170,7 @@ def _floats(images: Tensor) -> Tensor:
     return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
 
 
-def _check_boxes(images: Images, boxes: Tensor) -> None:
+def _check_boxes(images: Pixels, boxes: Tensor) -> None:
     if boxes.shape != (len(images), 4):
         raise ValueError(f"boxes must be ({len(images)}, 4), one for each picture, got {tuple(boxes.shape)}")
     if boxes.device.type != "cpu":  # looking at them would wait for the device

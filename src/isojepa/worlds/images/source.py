@@ -1,0 +1,177 @@
+"""Images: pictures as a source, whose views are random crops.
+
+All random numbers of a picture's views come from the stream of that picture in that epoch, in one call: a crop
+is a function of (seed, epoch, picture), whatever the batch, the worker or the rank that cuts it.
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from isojepa.arguments import checked
+from isojepa.registry import Context, Spec, register
+from isojepa.worlds.arguments import check_count
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.images.deferred import Deferred
+from isojepa.worlds.images.draws import NUMBERS, draw
+from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.views import Range, Views
+from isojepa.worlds.source import Facts, Streams
+
+_LOOKED_AT = 16  # pictures whose sizes are looked at where they differ
+
+
+class Images:
+    """Pictures as a finite source: each time a picture is taken, views of it are cut anew.
+
+    Args:
+        pictures: what views are cut from.
+        views: how; by default `Views.for_size` of the pictures' shorter side.
+
+    Raises:
+        ValueError: there are no pictures, or the mean of the settings has other channels.
+
+    Example:
+        >>> import numpy as np
+        >>> from isojepa.seeds import generator
+        >>> from isojepa.worlds.images.pictures import Stack
+        >>> source = Images(Stack(np.zeros((10, 28, 28), dtype=np.uint8)))
+        >>> [tuple(view.shape) for view in source.sample(4, generator(0, "data")).views]
+        [(4, 1, 28, 28), (4, 1, 28, 28), (4, 1, 16, 16), (4, 1, 16, 16)]
+    """
+
+    @checked
+    def __init__(self, pictures: Pictures, views: Views | None = None) -> None:
+        if not len(pictures):
+            raise ValueError("pictures must be one at least, got none")
+        self.pictures = pictures
+        self.views = Views.for_size(shorter_side(pictures)) if views is None else views
+        if self.views.mean is not None and len(self.views.mean) != pictures.channels:
+            raise ValueError(
+                f"mean must have a number for each of {pictures.channels} channels, got {self.views.mean}"
+            )
+        self.facts = Facts(shapes=shapes(self.views, pictures.channels), size=len(pictures), deferring=True)
+
+    @cached_property
+    def normalised_views(self) -> Views:
+        """The settings with the mean and deviation that pixels are normalised by."""
+        if self.views.mean is not None:
+            return self.views
+        return replace(self.views, mean=tuple(self.pictures.mean), std=tuple(self.pictures.std))
+
+    @checked
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        """Draw n pictures, with replacement, and views of them."""
+        ids = torch.randint(len(self.pictures), (check_count(n),), generator=generator)
+        uniform = torch.rand(n, len(self.views.sizes), NUMBERS, generator=generator)
+        return self._drawn(ids, uniform).to("cpu")
+
+    def take(self, ids: Tensor, streams: Streams) -> Batch:
+        """Views of the pictures of given numbers."""
+        return self.defer(ids, streams).to("cpu")
+
+    def defer(self, ids: Tensor, streams: Streams) -> Deferred:
+        """The same, before the views are made."""
+        uniform = torch.empty(len(ids), len(self.views.sizes) * NUMBERS)
+        for row in range(len(ids)):
+            torch.rand(uniform.shape[1], generator=streams.of(row), out=uniform[row])
+        return self._drawn(ids, uniform.unflatten(1, (-1, NUMBERS)))
+
+    def _drawn(self, ids: Tensor, uniform: Tensor) -> Deferred:
+        images = self.pictures.read(ids)
+        if isinstance(images, Tensor):
+            sizes = torch.tensor([images.shape[-2:]]).expand(len(ids), 2)
+        else:
+            sizes = torch.tensor([image.shape[-2:] for image in images]).reshape(-1, 2)
+        labels = None if self.pictures.labels is None else self.pictures.labels[ids]
+        return Deferred(images, draw(uniform, sizes, self.views), self.normalised_views, labels, ids)
+
+    def __repr__(self) -> str:
+        return f"Images({self.pictures!r}, {self.views!r})"
+
+
+def shapes(views: Views, channels: int) -> tuple[tuple[int, ...], ...]:
+    """Shape of one picture in each view."""
+    return tuple((channels, size, size) for size in views.sizes)
+
+
+def shorter_side(pictures: Pictures) -> int:
+    """Pixels of the pictures' shorter side; the median of a few where they differ."""
+    if pictures.shape is not None:
+        return min(pictures.shape[1:])
+    few = torch.linspace(0, len(pictures) - 1, min(_LOOKED_AT, len(pictures))).long()
+    sides = sorted(min(image.shape[-2:]) for image in pictures.read(few))
+    return int(sides[len(sides) // 2])
+
+
+@register("world", "images")
+@dataclass(frozen=True)
+class ImagesSpec(Spec):
+    """Random crops of pictures: a folder, arrays, IDX, Parquet or tar files, or a data set of torchvision."""
+
+    data: str = ""
+    """Where the pictures are."""
+    split: str | None = None
+    """Part of the data, where it has parts, e.g. train."""
+    views: str = "auto"
+    """Settings by name: released, paper, minimal, social-a, social-b, a side in pixels; auto goes by size."""
+    global_views: int | None = None
+    """Number of global views; by default that of the named settings, as with all that follow."""
+    local_views: int | None = None
+    """Number of local views."""
+    global_size: int | None = None
+    """Side of global views in pixels."""
+    local_size: int | None = None
+    """Side of local views in pixels."""
+    global_scale: Range | None = None
+    """Share of the area that global crops have, from and to."""
+    local_scale: Range | None = None
+    """Share of the area that local crops have, from and to."""
+    flip: float | None = None
+    """Probability that left and right change places."""
+    jitter: float | None = None
+    """Probability that brightness, contrast, saturation and hue change."""
+    grey: float | None = None
+    """Probability that colours are dropped."""
+    blur: float | None = None
+    """Probability of a Gaussian blur."""
+    solarize: float | None = None
+    """Probability that bright values are turned round."""
+
+    def resolve(self, context: Context) -> "ImagesSpec":
+        """The same with the settings of the views written out; "auto" looks at the pictures' size."""
+        if self.views == "auto" and not self.data:
+            return self
+        chosen = self.settings(None if self.views != "auto" else self._pictures())
+        return replace(self, **{name: getattr(chosen, name) for name in self._overrides()})
+
+    def build(self, context: Context) -> Images:
+        pictures = self._pictures()
+        return Images(pictures, self.settings(pictures))
+
+    def around(self, seed: int) -> Context:
+        """Known from the size of the pictures alone."""
+        pictures = self._pictures()
+        return Context(shapes=shapes(self.settings(pictures), pictures.channels), seed=seed)
+
+    def settings(self, pictures: Pictures | None = None) -> Views:
+        """The named settings with what is set otherwise; "auto" needs the pictures."""
+        if self.views != "auto" or pictures is None:
+            chosen = Views.named(self.views)
+        else:
+            chosen = Views.for_size(shorter_side(pictures))
+        own = {name: value for name in self._overrides() if (value := getattr(self, name)) is not None}
+        return replace(chosen, **own)
+
+    def _pictures(self) -> Pictures:
+        from isojepa.worlds.images.opening import open_pictures  # libraries of others, only where needed
+
+        if not self.data:
+            raise ValueError("data must say where the pictures are, got nothing")
+        return open_pictures(self.data, split=self.split)
+
+    def _overrides(self) -> list[str]:
+        ours = {part.name for part in fields(Views)}
+        return [part.name for part in fields(self) if part.name in ours]
