@@ -1,7 +1,30 @@
 """Pictures: folders, arrays and shards of images, and the views that are cut from them."""
 
+from isojepa.worlds.images.cache import Cached, default_cache
+from isojepa.worlds.images.datasets import dataset_pictures
+from isojepa.worlds.images.decoding import BadPicture, decode
+from isojepa.worlds.images.opening import open_pictures, splits
+from isojepa.worlds.images.origins import PicturesWarning
+from isojepa.worlds.images.parts import Part, check_same_classes, divide, fingerprint
 from isojepa.worlds.images.pictures import Pictures, Stack
 from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
 
-__all__ = ["Images", "Pictures", "Stack", "Views"]
+__all__ = [
+    "BadPicture",
+    "Cached",
+    "Images",
+    "Part",
+    "Pictures",
+    "PicturesWarning",
+    "Stack",
+    "Views",
+    "check_same_classes",
+    "dataset_pictures",
+    "decode",
+    "default_cache",
+    "divide",
+    "fingerprint",
+    "open_pictures",
+    "splits",
+]

@@ -1,0 +1,192 @@
+"""How a cache of pictures is written: every item of an origin decoded once, by several threads, in its order.
+
+Pillow lets go of Python's lock while it decodes, so threads are enough. Mean and standard deviation are
+those of all pixels of all pictures, of each channel, of values in [0, 1]; a grey picture among coloured
+ones counts in all three.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from isojepa.files import write_json, write_whole
+from isojepa.opening import size_of
+from isojepa.worlds.images.decoding import BadPicture, pillow
+from isojepa.worlds.images.origins import Item, Label, Origin, numbered
+from isojepa.worlds.images.progress import bar
+
+FORMAT = "isojepa pictures 1"  # another number where the files, or what is decoded, change
+HEADER, PIXELS, INDEX, LABELS, NAMES = "header.json", "pixels.bin", "index.npy", "labels.npy", "names.json"
+FILES = (PIXELS, INDEX, LABELS, NAMES)
+_TOLD = 20  # skipped files whose reasons are kept
+_LOOK = 256  # pictures after which the room on the disk is looked at again
+_LEAST_STD = 1 / 255  # of pictures of one colour: nobody divides by 0
+
+
+def fill(folder: Path, origin: Origin, largest: int | None) -> None:
+    """Write the cache of an origin into an empty folder.
+
+    Raises:
+        ValueError: no picture can be read, or the disk has no room for all.
+    """
+    sums = _Sums()
+    index: list[tuple[int, ...]] = []
+    labels: list[Label] = []
+    names: list[str] = []
+    reasons: list[tuple[str, str]] = []
+    start = skipped = done = 0
+    with bar("decoding", origin.total) as advance, open(folder / PIXELS, "xb") as file:
+        for count, (item, found) in enumerate(_decoded(origin.items(), largest), 1):
+            done += item.size
+            advance(item.size)
+            if isinstance(found, BadPicture):
+                skipped += 1
+                if len(reasons) < _TOLD:
+                    reasons.append((_told(item.name), _told(str(found))))
+                continue
+            pixels = found.numpy()
+            file.write(pixels.data)
+            index.append((start, *pixels.shape, zlib.crc32(pixels.data)))
+            labels.append(item.label)
+            names.append(_told(item.name))
+            sums.add(pixels)
+            start += pixels.nbytes
+            if not count % _LOOK:
+                _check_room(folder, origin, start, start * max(0.0, origin.total / done - 1) if done else 0.0)
+        file.flush()
+        os.fsync(file.fileno())
+    if not index:
+        why = f"; the first, {reasons[0][0]}: {reasons[0][1]}" if reasons else ""
+        raise ValueError(f"{origin.data} must hold pictures that can be read, got {skipped} that cannot{why}")
+    numbers, classes, notice = numbered(labels, origin.classes)
+    _save(folder / INDEX, np.array(index, dtype=np.int64))
+    if numbers is not None:
+        _save(folder / LABELS, numbers)
+    write_json(folder / NAMES, names)
+    mean, std = sums.moments()
+    header = {
+        "format": FORMAT,
+        "data": _told(origin.data),
+        "largest": largest,
+        "pictures": len(index),
+        "channels": len(mean),
+        "mean": mean,
+        "std": std,
+        "classes": list(map(_told, classes)),
+        "skipped": skipped,
+        "reasons": reasons,
+        "notice": notice,
+        "files": {name: _known(folder / name) for name in FILES if (folder / name).exists()},
+    }
+    write_json(folder / HEADER, {**header, "seal": seal(header)})
+
+
+def digest(content: bytes) -> str:
+    """A hash that names content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def seal(header: dict[str, Any]) -> str:
+    """A hash of all of a header but its own seal."""
+    rest = {name: value for name, value in header.items() if name != "seal"}
+    return digest(json.dumps(rest, sort_keys=True).encode())
+
+
+def _decoded(items: Iterable[Item], largest: int | None) -> Iterator[tuple[Item, Tensor | BadPicture]]:
+    """Each item with its picture, or with what is wrong with it, in order; a few at a time are in memory."""
+    bombs = pillow().DecompressionBombWarning  # whose pictures are refused and counted
+    workers = min(
+        8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    waiting: deque[tuple[Item, Future[Tensor | BadPicture]]] = deque()
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
+        warnings.simplefilter("ignore", bombs)
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(_read, item, largest)))
+                if len(waiting) >= 4 * workers:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read(item: Item, largest: int | None) -> Tensor | BadPicture:
+    try:
+        return item.read(largest)
+    except BadPicture as error:
+        return error
+    except OSError as error:  # removed or unreadable
+        return BadPicture(error.strerror or str(error))
+
+
+class _Sums:
+    """Sums over pixels for mean and standard deviation; exact, as whole numbers."""
+
+    def __init__(self) -> None:
+        self._colour, self._first, self._second, self._count = False, [0, 0, 0], [0, 0, 0], 0
+
+    def add(self, pixels: np.ndarray) -> None:
+        """Pixels (1 or 3, height, width)."""
+        self._colour |= len(pixels) == 3
+        self._count += pixels[0].size
+        sums = [
+            (int(channel.sum(dtype=np.int64)), int(np.square(channel, dtype=np.uint32).sum(dtype=np.int64)))
+            for channel in pixels
+        ]
+        for channel in range(3):
+            first, second = sums[channel % len(sums)]
+            self._first[channel] += first
+            self._second[channel] += second
+
+    def moments(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel, of values in [0, 1]."""
+        mean, std = [], []
+        for first, second in list(zip(self._first, self._second, strict=True))[: 3 if self._colour else 1]:
+            variance = (second * self._count - first * first) / self._count**2
+            mean.append(first / self._count / 255)
+            std.append(max(variance**0.5 / 255, _LEAST_STD))
+        return mean, std
+
+
+def _check_room(folder: Path, origin: Origin, written: int, missing: float) -> None:
+    free = shutil.disk_usage(folder).free
+    if missing > free:
+        raise ValueError(
+            f"the decoded pictures of {origin.data} must fit on the disk of {folder.parent}: they would "
+            f"take about {size_of(int(written + missing))}, and {size_of(free + written)} are free; reduce them by "
+            "largest, or choose another place by cache"
+        )
+
+
+def _told(name: str) -> str:
+    """A name as text: names of files may hold bytes that are none."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as file:
+            np.save(file, array)
+
+    write_whole(path, write)
+
+
+def _known(path: Path) -> dict[str, Any]:
+    """Size of a file, and a hash of it unless it is the pixels', which have a checksum for each picture."""
+    size = path.stat().st_size
+    return {"size": size} if path.name == PIXELS else {"size": size, "digest": digest(path.read_bytes())}
