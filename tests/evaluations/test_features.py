@@ -67,9 +67,8 @@ def test_grey_pictures_are_repeated_for_a_model_of_colour():
     )
     assert seen[0].shape == (10, 3, 8, 8)
     torch.testing.assert_close(seen[0][:, 0], 4 * seen[0][:, 2])
-    colour = Stack(np.zeros((2, 8, 8, 3), dtype=np.uint8))
-    with pytest.raises(ValueError, match="grey or have 4 channels, got 3"):
-        features_of(nn.Flatten(), colour, channels=4)
+    with pytest.raises(ValueError, match="channels must be 1 or 3, got 4"):
+        features_of(nn.Flatten(), pictures(), channels=4)
 
 
 def test_pictures_of_several_sizes_need_to_be_told_one():

@@ -15,6 +15,7 @@ from torch import Tensor
 from isojepa.arguments import check_count
 from isojepa.encoders.model import Encoder, Headed, Model, as_model, device_of, module_of
 from isojepa.encoders.modes import evaluating
+from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.resample import whole
 
@@ -48,8 +49,7 @@ def features_of(
         size: side of the square that it sees; by default the shorter side of the pictures.
         batch: pictures at once.
         ids: numbers of the pictures; by default all of them.
-        channels: that the model takes: 3 for a model of colour that is to see grey pictures, which are then
-            repeated; by default those of the pictures.
+        channels: that the model takes, 1 or 3, to which pictures are turned; by default those they have.
         mean, std: of each channel, that pictures are normalised by; by default the pictures' own.
         progress: is called with done, total and what is next.
 
@@ -66,6 +66,8 @@ def features_of(
         >>> features_of(torch.nn.Flatten(), pictures).shape
         (10, 64)
     """
+    if channels not in (None, pictures.channels):
+        pictures = Part(pictures, channels=channels)
     size = _size(pictures) if size is None else check_count("size", size)
     batch = check_count("batch", batch)
     ids = torch.arange(len(pictures)) if ids is None else ids
@@ -76,7 +78,7 @@ def features_of(
         for start in range(0, len(ids), batch):
             progress(start, len(ids), "pictures")
             part = ids[start : start + batch]
-            x = whole(_coloured(pictures.read(part), channels), size, mean, std)
+            x = whole(pictures.read(part), size, mean, std)
             rows = _rows(read, x.to(device))
             if found is None:
                 found = np.empty((len(ids), rows.shape[1]), dtype=np.float32)
@@ -100,21 +102,6 @@ def _size(pictures: Pictures) -> int:
     if pictures.shape is None:
         raise ValueError("size must be given for pictures that differ in size, got None")
     return min(pictures.shape[1:])
-
-
-def _coloured(images: Tensor | list[Tensor], channels: int | None) -> Tensor | list[Tensor]:
-    """Images with so many channels: grey ones repeated.
-
-    Raises:
-        ValueError: they are neither grey nor of so many.
-    """
-    if not isinstance(images, Tensor):
-        return [image for one in images for image in _coloured(one[None], channels)]
-    if channels is None or images.shape[1] == channels:
-        return images
-    if images.shape[1] != 1:
-        raise ValueError(f"pictures must be grey or have {channels} channels, got {images.shape[1]}")
-    return images.expand(-1, channels, -1, -1)
 
 
 def _rows(read: Callable[[Tensor], Any], x: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from isojepa.encoders.model import Encoder, Model
 from isojepa.evaluations.features import features_of
 from isojepa.evaluations.few_shot import FewShot, few_shot
+from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 
 SHOTS = (1, 10, None)
@@ -49,7 +50,9 @@ def transfer(
         ValueError: labels are missing or differ between the two.
     """
     y, test_y = common_labels(train, test)
-    seen = {"mean": train.mean, "std": train.std, **seen}
+    if seen.get("channels") not in (None, train.channels):
+        train, test = (Part(pictures, channels=seen["channels"]) for pictures in (train, test))
+    seen = {"mean": train.mean, "std": train.std, **seen}  # the test pictures as the training ones are seen
     x, test_x = (features_of(model, pictures, progress=progress, **seen) for pictures in (train, test))
     return few_shot(x, y, test_x, test_y, shots=shots, draws=draws, seed=seed, progress=progress)
 
