@@ -81,7 +81,7 @@ def _stacked(path: Path, images: np.ndarray, labels: np.ndarray | None, classes:
         if labels is not None and labels.dtype.kind in "US":
             text = [value.decode() if isinstance(value, bytes) else str(value) for value in labels.ravel()]
             labels, names, _ = numbered(text, names)
-        return Stack(images, labels, names)
+        return Stack(images, None if labels is None else np.array(labels), names)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

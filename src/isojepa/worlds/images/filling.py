@@ -168,8 +168,8 @@ def _check_room(folder: Path, origin: Origin, written: int, missing: float) -> N
     if missing > free:
         raise ValueError(
             f"the decoded pictures of {origin.data} must fit on the disk of {folder.parent}: they would "
-            f"take about {size_of(int(written + missing))}, and {size_of(free + written)} are free; reduce them by "
-            "largest, or choose another place by cache"
+            f"take about {size_of(int(written + missing))}, and {size_of(free + written)} are free; reduce "
+            "them by largest, or choose another place by cache"
         )
 
 

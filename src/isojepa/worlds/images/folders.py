@@ -10,13 +10,23 @@ pipes and devices are passed over.
 """
 
 import os
+import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from torch import Tensor
 
 from isojepa.opening import read_bytes
 from isojepa.worlds.images.decoding import MOST_BYTES, SUFFIXES, BadPicture, decode
-from isojepa.worlds.images.origins import Item, Origin, identity_of, natural
+from isojepa.worlds.images.origins import Item, Origin, natural
+
+
+class Listed(NamedTuple):
+    """One file: its name from the data's folder on, its size, and when it was changed."""
+
+    name: str
+    size: int
+    changed: int
 
 
 def folder_origin(data: Path) -> Origin:
@@ -25,13 +35,8 @@ def folder_origin(data: Path) -> Origin:
     Raises:
         ValueError: it holds none, or some beside folders with others.
     """
-    classes = {
-        entry.name: _pictures(entry)
-        for entry in sorted(data.iterdir(), key=lambda path: natural(path.name))
-        if entry.is_dir() and not entry.name.startswith(".")
-    }
-    classes = {name: paths for name, paths in classes.items() if paths}
-    beside = sorted(filter(_is_picture, data.iterdir()), key=lambda path: natural(path.name))
+    beside, folders = _listed(data, "")
+    classes = {name: found for name in folders if (found := _below(data, name))}
     if beside and classes:
         raise ValueError(
             f"{data} must hold pictures or folders of pictures, one for each class, got both: "
@@ -40,19 +45,17 @@ def folder_origin(data: Path) -> Origin:
     if not beside and not classes:
         raise ValueError(
             f"{data} must hold pictures ({', '.join(suffix[1:] for suffix in SUFFIXES)}), or folders of them"
-            f", got {sum(1 for _ in data.iterdir())} other entries"
+            f", got {len(os.listdir(data))} other entries"
         )
-    listed: list[tuple[Path, str | None]] = [(path, None) for path in beside]
-    listed += [(path, name) for name, paths in classes.items() for path in paths]
-    sizes = [path.stat().st_size for path, _ in listed]
+    labelled: list[tuple[Listed, str | None]] = [(file, None) for file in beside]
+    labelled += [(file, name) for name, files in classes.items() for file in files]
     return Origin(
         data=str(data),
-        identity=["folder", *identity_of([path for path, _ in listed], data)],
+        identity=["folder", str(data.resolve()), *(file for file, _ in labelled)],
         items=lambda: (
-            Item(str(path.relative_to(data)), _Reader(path), label, size)
-            for (path, label), size in zip(listed, sizes, strict=True)
+            Item(file.name, _Reader(data / file.name), label, file.size) for file, label in labelled
         ),
-        total=sum(sizes),
+        total=sum(file.size for file, _ in labelled),
         classes=tuple(classes) or None,
     )
 
@@ -71,20 +74,41 @@ class _Reader:
         return decode(content, largest)
 
 
-def _pictures(folder: Path) -> list[Path]:
-    """All pictures below a folder, in natural order."""
-    found = []
-    for place, folders, files in os.walk(folder, onerror=_refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [path for name in files if _is_picture(path := Path(place, name))]
-    return sorted(found, key=lambda path: natural(str(path.relative_to(folder))))
+def _below(data: Path, folder: str) -> list[Listed]:
+    """All pictures within a folder and within those in it that are no links, in natural order."""
+    files, folders = _listed(data, folder)
+    for name in folders:
+        if not os.path.islink(data / name):
+            files += _below(data, name)
+    return files
 
 
-def _refuse(error: OSError) -> None:
-    """A class that cannot be looked into must not be missed silently."""
-    raise ValueError(f"{error.filename} cannot be looked into: {error.strerror}") from error
+def _listed(data: Path, folder: str) -> tuple[list[Listed], list[str]]:
+    """The pictures and the folders in a folder, by name from the data's folder on, in natural order.
+
+    Raises:
+        ValueError: it cannot be looked into, so that its pictures would be missed silently.
+    """
+    files, folders = [], []
+    try:
+        with os.scandir(data / folder) as entries:
+            for entry in sorted(entries, key=lambda entry: natural(entry.name)):
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir():
+                    folders.append(name)
+                elif entry.name.lower().endswith(SUFFIXES) and (found := _plain(entry)) is not None:
+                    files.append(Listed(name, found.st_size, found.st_mtime_ns))
+    except OSError as error:
+        raise ValueError(f"{data / folder} cannot be looked into: {error.strerror}") from error
+    return files, folders
 
 
-def _is_picture(path: Path) -> bool:
-    named = not path.name.startswith(".") and path.suffix.lower() in SUFFIXES
-    return named and path.is_file()  # of a link, what it leads to
+def _plain(entry: "os.DirEntry[str]") -> os.stat_result | None:
+    """What is known of a plain file, or of what a link leads to; None for anything else."""
+    try:
+        found = entry.stat()
+    except OSError:  # a link that leads nowhere
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None

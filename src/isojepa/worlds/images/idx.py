@@ -46,7 +46,7 @@ def idx_pictures(images: Path, labels: Path | None = None) -> Stack:
     if found.ndim not in (3, 4):
         raise ValueError(f"{images} must hold images, (images, height, width), got shape {found.shape}")
     try:
-        return Stack(found, None if labels is None else read_idx(labels))
+        return Stack(found, None if labels is None else np.array(read_idx(labels)))
     except ValueError as error:
         raise ValueError(f"{images}: {error}") from error
 

@@ -176,8 +176,9 @@ def _decoded(kind: str, paths: list[Path], root: Path, cache: Path | None, large
 
 
 def _idx(group: list[Path]) -> Callable[[], Pictures]:
-    images = _only([path for path in group if "images" in path.name.lower()] or group)
-    beside = [entry for entry in images.parent.iterdir() if NAME.fullmatch(entry.name)]
+    found = [path for path in group if "images" in path.name.lower()] or group
+    images = _only([path for path in found if path.suffix != ".gz"] or found)  # expanded ones are mapped
+    beside = sorted(entry for entry in images.parent.iterdir() if NAME.fullmatch(entry.name))
     stem = _stem(images)
     labels = next((path for path in beside if _stem(path) == stem and "labels" in path.name.lower()), None)
     return lambda: idx_pictures(images, labels)
@@ -199,8 +200,9 @@ def _only(paths: list[Path]) -> Path:
 
 def _split(path: Path) -> str:
     """The split that a file's name tells of."""
-    words = re.split(r"[^a-z0-9]+|(?<=[a-z])(?=[0-9])", path.name.partition(".")[0].lower())
-    return next((SPLITS[word] for word in words if word in SPLITS), _WHOLE)
+    words = re.split(r"[^a-z0-9]+", path.name.partition(".")[0].lower())
+    known = (SPLITS.get(word, SPLITS.get(word.rstrip("0123456789"))) for word in words)  # train000 too
+    return next(filter(None, known), _WHOLE)
 
 
 def _kind(path: Path) -> str | None:
