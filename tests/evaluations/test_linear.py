@@ -52,6 +52,14 @@ def test_with_fewer_rows_than_columns_the_fit_is_still_that_of_scikit_learn():
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_direction_of_little_variance_counts_however_many_rows_there_are(kind):
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(20_000, 1)) + 0.01 * draw.normal(size=(20_000, 6))  # six columns that all but agree
+    y = (x[:, 0] > x[:, 1]).astype(np.int64)
+    assert linear_probe(x[:15_000].astype(kind), y[:15_000], x[15_000:], y[15_000:]).accuracy > 0.98
+
+
 def test_a_column_that_never_changes_has_no_weight():
     x, y = rough_features()
     x[:, 3] = 1e6

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import tyro
 from torch import nn
 
 from isojepa import runs
+from isojepa.arguments import check_count
 from isojepa.certificates import read_array
 from isojepa.cli.callables import is_callable_name, load_callable
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
@@ -97,6 +99,8 @@ class Probe:
     """How many times those are drawn."""
     samples: int | None = None
     """Training pictures at most, drawn at random; by default all."""
+    test_samples: int | None = None
+    """The same of test pictures."""
     batch: int = 256
     """Pictures that the model sees at once."""
     seed: int = 0
@@ -176,14 +180,16 @@ class Probe:
             aside = held_out(train.labels.numpy(), _ASIDE, generator(self.seed, "aside"))
             if not aside.any():
                 raise ValueError(f"{data} must have five pictures of some class at least, or give --test")
-            parts = (Part(train, train.labels.new_tensor(np.flatnonzero(part))) for part in (~aside, aside))
+            parts = (Part(train, torch.from_numpy(np.flatnonzero(part))) for part in (~aside, aside))
             train, test = parts
-        if self.samples is not None and self.samples < len(train):
-            import torch
+        return self._some(train, self.samples, "samples"), self._some(test, self.test_samples, "test_samples")
 
-            order = torch.randperm(len(train), generator=generator(self.seed, "samples"))
-            train = Part(train, order[: self.samples].sort().values)
-        return train, test
+    def _some(self, pictures: Pictures, most: int | None, name: str) -> Pictures:
+        """At most so many of the pictures."""
+        if most is None or check_count(name, most) >= len(pictures):
+            return pictures
+        order = torch.randperm(len(pictures), generator=generator(self.seed, name))
+        return Part(pictures, order[:most].sort().values)
 
     def _seeing(self, train: Pictures, test: Pictures) -> tuple[Any, Pictures, Pictures]:
         """The model, and the pictures with the channels that it takes."""

@@ -1,9 +1,9 @@
-"""Weights that somebody else trained, into a module that has the same layers: by their names, or by their order.
+"""Weights that somebody else trained, put into a module of the same layers: by names, or by order.
 
 Names are compared after what stands before them all, such as "module." or "backbone.", is taken off. Where
-they do not fit and the module is one of timm's, its own conversion of older names is tried. Where that does not
-help either, the same shapes in the same order are taken for the same layers, as two people who wrote the same
-architecture would have it; which it was is told. Layers of the file behind those of the module, such as a
+they do not fit and the module is one of timm's, its own conversion of older names is tried. Where that does
+not help either, the same shapes in the same order are taken for the same layers, as two people who wrote the
+same architecture would have it; which it was is told. Layers of the file behind those of the module, such as a
 classifier, are left out.
 
 Only tensors are read: nothing is unpickled.
@@ -24,7 +24,14 @@ from torch import Tensor, nn
 from isojepa.arguments import checked
 from isojepa.opening import plain_file
 
-_INSIDE = ("state_dict", "model", "model_state_dict", "teacher", "backbone", "encoder")  # where files keep them
+_INSIDE = (
+    "state_dict",
+    "model",
+    "model_state_dict",
+    "teacher",
+    "backbone",
+    "encoder",
+)  # where files keep them
 _COUNTERS = "num_batches_tracked"  # of batch norms: some files have them, nothing depends on them
 
 
@@ -93,7 +100,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _by_names(
     own: Mapping[str, Tensor], given: Mapping[str, Tensor] | None
 ) -> dict[str, tuple[str, Tensor]] | None:
-    """Of each of the module's names, name and value in the file, after some prefix; None where one is missing."""
+    """Of each of the module's names, name and value in the file behind some prefix; None where one is missing."""
     if given is None or not own:
         return None
     first = next(iter(own))
@@ -108,7 +115,9 @@ def _converted(module: nn.Module, given: Mapping[str, Tensor]) -> dict[str, Tens
     """The same under the names that timm uses today, where the module is one of timm's."""
     for part in module.modules():
         home = type(part).__module__
-        convert: Any = vars(sys.modules[home]).get("checkpoint_filter_fn") if home.startswith("timm.") else None
+        convert: Any = (
+            vars(sys.modules[home]).get("checkpoint_filter_fn") if home.startswith("timm.") else None
+        )
         if convert is not None:
             try:
                 return dict(convert(dict(given), part))

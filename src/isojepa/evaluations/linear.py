@@ -7,10 +7,10 @@ For features x, standardised by the mean and the standard deviation of the train
 which is scikit-learn's LogisticRegression with C = 1 / (n penalty). The offset b is free.
 
 The penalty is the same in any orthogonal basis, so the features are turned once into their principal
-directions, of variances v_j; directions without variance are left out, and there are at most n of others. In
-this basis the curvature is near v_j/K + penalty along direction j, and L-BFGS is run on weights that are
-scaled by its root: on features whose variances differ by orders of magnitude it takes tens of steps where
-the plain one takes hundreds. Penalties go from strong to weak, each from the solution of the one before.
+directions, of variances v_j, of which n rows have n at most. In this basis the curvature is near
+v_j/K + penalty along direction j, and L-BFGS is run on weights that are scaled by its root: on features whose
+variances differ by orders of magnitude it takes tens of steps where the plain one takes hundreds. Penalties
+go from strong to weak, each from the solution of the one before; the end is in float64.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,11 @@ from isojepa.seeds import generator as make_generator
 PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 _SHARE = 0.2  # of the training examples of each class, which choose the penalty
 _STEPS = 500  # of L-BFGS for one penalty, at most
-_TOLERANCE = 1e-7  # largest entry of the scaled gradient at the end
+_TOLERANCE = 1e-6  # largest entry of the scaled gradient at the end
 _ROUGH = 1e-3  # the same while penalties are compared: accuracies do not change below it
-_NEAR = 3e-5  # the same up to which float32 is enough
+_NEAR = 1e-4  # the same up to which float32 is enough
 _BLOCK = 8_192  # rows that are turned into float64 at once
+_LEAST = 1e-12  # variance of a direction against the largest that is more than rounding, in float64
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,7 @@ def fit_logistic(x: np.ndarray, y: np.ndarray, classes: int, penalty: float) -> 
         [0, 0, 1, 1]
     """
     penalty = check_number("penalty", penalty, "be positive and finite", lambda value: value > 0)
-    path = _Path(x, y, classes)
-    path.solve(penalty, _NEAR)
-    path.solve(penalty, _TOLERANCE, exact=True)
-    return path.classifier()
+    return _fitted(x, y, classes, penalty)
 
 
 def linear_probe(
@@ -133,15 +131,24 @@ def choose_logistic(
         penalty = grid[0] if len(grid) == 1 else 1 / len(data.y)
         return penalty, fit_logistic(data.x, data.y, data.classes, penalty)
     path = _Path(data.x[~aside], data.y[~aside], data.classes)
-    best: tuple[float, float] | None = None
-    penalty = grid[-1]
+    found: list[tuple[tuple[float, float], float, Logistic]] = []
     for candidate in reversed(grid):
         path.solve(candidate, _ROUGH)
-        logits = path.classifier().logits(data.x[aside])
-        quality = _quality(logits, data.y[aside])
-        if best is None or quality > best:
-            best, penalty = quality, candidate
-    return penalty, fit_logistic(data.x, data.y, data.classes, penalty)
+        classifier = path.classifier()
+        found.append((_quality(classifier.logits(data.x[aside]), data.y[aside]), candidate, classifier))
+    _, penalty, start = max(found, key=lambda one: one[:2])  # of equals the larger penalty
+    return penalty, _fitted(data.x, data.y, data.classes, penalty, start)
+
+
+def _fitted(
+    x: np.ndarray, y: np.ndarray, classes: int, penalty: float, start: Logistic | None = None
+) -> Logistic:
+    path = _Path(x, y, classes)
+    if start is not None:
+        path.begin(start)
+    path.solve(penalty, _NEAR)
+    path.solve(penalty, _TOLERANCE, exact=True)
+    return path.classifier()
 
 
 def _quality(logits: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -171,6 +178,16 @@ class _Path:
         self.moments /= len(y)
         self.weight = torch.zeros(self.z.shape[1], classes, dtype=torch.float64)
         self.bias = torch.zeros(classes, dtype=torch.float64)
+
+    def begin(self, start: Logistic) -> None:
+        """Take the solution of other examples to start from."""
+        weight = torch.from_numpy(start.weight)
+        inverse = torch.where(self.scale > 0, 1 / self.scale.where(self.scale > 0, 1.0), 0.0)
+        self.weight = self.basis.T @ (inverse[:, None] * weight)
+        self.bias = torch.from_numpy(start.bias) + self.mean @ weight
+        self.bias -= (
+            self.bias.mean()
+        )  # only differences count: what is left of them by rounding must not grow
 
     def solve(self, penalty: float, tolerance: float, exact: bool = False) -> None:
         """Move weight and bias from where they are to the optimum of a penalty."""
@@ -218,13 +235,20 @@ class _Path:
 
 
 def _principal(standard: Tensor) -> tuple[Tensor, Tensor]:
-    """Orthonormal directions (dim, rank) that rows (n, dim) vary along, and their variances, in float64."""
+    """Orthonormal directions (dim, rank) that rows (n, dim) lie in, nearly principal, and their variances.
+
+    In float64. Where there are more rows than columns all directions are kept, also those of next to no
+    variance: they may be the ones that tell classes apart.
+    """
     n, dim = standard.shape
-    wide = dim > n  # then the rows span fewer directions than there are columns
-    gram = (standard @ standard.T if wide else standard.T @ standard).double() / n
-    values, vectors = torch.linalg.eigh(gram)
-    kept = values > max(n, dim) * torch.finfo(standard.dtype).eps * values[-1].clamp_min(1e-300)
+    if dim <= n:
+        gram = torch.zeros(dim, dim, dtype=torch.float64)
+        for part in standard.split(_BLOCK):
+            gram += (part.T @ part).double() / n
+        values, vectors = torch.linalg.eigh(gram)
+        return vectors, values.clamp_min(0)  # rounding
+    rows = standard.double()
+    values, vectors = torch.linalg.eigh(rows @ rows.T / n)
+    kept = values > _LEAST * values[-1].clamp_min(torch.finfo(torch.float64).tiny)
     values, vectors = values[kept], vectors[:, kept]
-    if wide:
-        vectors = standard.T.double() @ vectors / (n * values).sqrt()
-    return vectors, values
+    return rows.T @ vectors / (n * values).sqrt(), values
