@@ -1,4 +1,5 @@
 # make demo and make test need nothing but Python 3.11+, make and a package index.
+# lightly, which tests compare with, asks for pytorch-lightning and hydra; its losses need neither: --no-deps.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 RUN    := $(VENV)/bin
@@ -18,6 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 $(TOOLS): $(READY)
 	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(RUN)/pip install --quiet --no-deps lightly==1.6.0 lightly-utils==0.0.2
 	@touch $@
 
 demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/report.html

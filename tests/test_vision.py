@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from isojepa.vision import import_pillow, import_timm, import_torchvision
+from tests.vision import timm_or_skip
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -13,7 +14,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_torchvision_is_imported_beside_this_torch_and_so_is_timm():
-    pytest.importorskip("PIL")
+    timm_or_skip()
     torchvision = import_torchvision()
     assert import_torchvision() is torchvision
     assert import_torchvision("transforms.v2").Resize(8).size == [8]
@@ -58,8 +59,10 @@ def test_a_missing_library_is_told_with_the_command_that_installs_it(name, calle
     assert done.stdout.strip().endswith("pip install 'isojepa[vision]'")
 
 
-def test_importing_the_module_loads_none_of_them():
+def test_naming_all_components_loads_none_of_them():
     done = run(
-        "import sys, isojepa.vision; print({'torch', 'torchvision', 'timm', 'PIL'} & set(sys.modules))"
+        "import sys, isojepa.registry as registry\n"
+        "assert 'backbone' in registry.components('encoder')\n"
+        "print({'torchvision', 'timm'} & set(sys.modules))"
     )
     assert done.stdout.strip() == "set()", done.stderr

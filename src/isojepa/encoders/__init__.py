@@ -1,7 +1,21 @@
 """Encoders: what is learned, from observations x to embeddings h."""
 
+from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.convnets import ConvNet, SmallResNet
 from isojepa.encoders.coupling import Coupling, FreeCoupling
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import Headed, Model, as_model
+from isojepa.encoders.projector import Projector
 
-__all__ = ["MLP", "Coupling", "FreeCoupling", "Headed", "Model", "as_model"]
+__all__ = [
+    "MLP",
+    "Backbone",
+    "ConvNet",
+    "Coupling",
+    "FreeCoupling",
+    "Headed",
+    "Model",
+    "Projector",
+    "SmallResNet",
+    "as_model",
+]

@@ -23,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from isojepa import ranks
 
 _PLAIN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_ACTING = ("timm.layers.norm_act", "BatchNormAct2d")  # told by its name: timm need not be there
 
 
 class BatchNorm(_BatchNorm):
@@ -93,8 +94,20 @@ class BatchNorm(_BatchNorm):
             )
 
 
+class ActingBatchNorm(BatchNorm):
+    """The same with what timm's `BatchNormAct2d` does besides: a dropout and an activation of its own."""
+
+    drop: nn.Module
+    act: nn.Module
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), then drop and activate."""
+        y: Tensor = self.act(self.drop(super().forward(input)))
+        return y
+
+
 def synchronised(module: nn.Module) -> nn.Module:
-    """Make every `nn.BatchNorm1d`, `2d` and `3d` of a module tree one over all ranks, in place.
+    """Make every `nn.BatchNorm1d`, `2d` and `3d` of a module tree one over all ranks, in place; timm's too.
 
     Each changes its class and nothing else: parameters, buffers, hooks, modes and whatever else refers to it
     stay as they are.
@@ -115,7 +128,8 @@ def synchronised(module: nn.Module) -> nn.Module:
     """
     parts = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
     for name, part in parts:
-        if type(part) not in (*_PLAIN, BatchNorm, nn.SyncBatchNorm):
+        known = (*_PLAIN, BatchNorm, ActingBatchNorm, nn.SyncBatchNorm)
+        if type(part) not in known and not _acts(part):
             raise ValueError(
                 f"batch normalisation must be nn.BatchNorm1d, 2d or 3d to be synchronised, got "
                 f"{type(part).__name__} at {name or 'the root'!r}"
@@ -123,4 +137,10 @@ def synchronised(module: nn.Module) -> nn.Module:
     for _, part in parts:
         if type(part) in _PLAIN:
             part.__class__ = BatchNorm
+        elif _acts(part):
+            part.__class__ = ActingBatchNorm
     return module
+
+
+def _acts(part: nn.Module) -> bool:
+    return (type(part).__module__, type(part).__name__) == _ACTING

@@ -58,13 +58,14 @@ class Learner(nn.Module):
             part._compiled_call_impl = None
 
     def _called(self) -> list[nn.Module]:
-        """What is called: of a model that answers as several, its parts."""
-        modules = self.models.values()
-        return [
-            part
-            for module in modules
-            for part in (module.children() if isinstance(module, Model) else (module,))
-        ]
+        """What is called: of a model that answers as several, its parts, and theirs."""
+        return [part for module in self.models.values() for part in _called_parts(module)]
+
+
+def _called_parts(module: nn.Module) -> list[nn.Module]:
+    if not isinstance(module, Model):
+        return [module]
+    return [part for child in module.children() for part in _called_parts(child)]
 
 
 def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Module]:

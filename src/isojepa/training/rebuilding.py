@@ -1,8 +1,9 @@
 """How a model that somebody made in Python can be made again: its class by import path, and its arguments.
 
 Arguments are looked for among the model's attributes of the same names, as most modules keep them, and
-tried at once: only where a model of the same weights comes out is anything noted. A record is never trusted
-with more than the name of a class of torch modules that is importable here, and plain values.
+tried at once: only where a model of the same weights comes out is anything noted. An argument that is itself
+a module, such as a backbone behind a head, is noted the same way. A record is never trusted with more than
+the names of classes of torch modules that are importable here, and plain values.
 """
 
 import importlib
@@ -24,10 +25,13 @@ def recipe_of(module: nn.Module) -> dict[str, Any] | None:
     if cls.__module__ == "__main__" or "<" in cls.__qualname__:
         return None
     known = vars(module)
-    arguments = {}
+    parts = dict(module.named_children())
+    arguments: dict[str, Any] = {}
     for name, parameter in inspect.signature(cls).parameters.items():
         if name in known and isinstance(known[name], _PLAIN):
             arguments[name] = known[name]
+        elif name in parts and (inner := recipe_of(parts[name])) is not None:
+            arguments[name] = inner
         elif parameter.default is parameter.empty:
             return None
     try:
@@ -55,11 +59,14 @@ def rebuild(recipe: Any) -> nn.Module:
         raise ValueError(f"class {path} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise ValueError(f"class {path} must be a torch module, got {found!r}")
-    if not isinstance(arguments, dict) or not all(isinstance(value, _PLAIN) for value in arguments.values()):
+    if not isinstance(arguments, dict) or not all(
+        isinstance(value, (*_PLAIN, dict)) for value in arguments.values()
+    ):
         raise ValueError(f"arguments of {path} must be plain values by name, got {arguments!r}")
+    inner = {name: rebuild(value) for name, value in arguments.items() if isinstance(value, dict)}
     try:
         with borrowed(0, "rebuilding"):  # initial weights, which most modules draw from the global generator
-            return found(**arguments)
+            return found(**arguments | inner)
     except TypeError as error:
         raise ValueError(f"class {path} does not take its arguments: {error}") from error
 

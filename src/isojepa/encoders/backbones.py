@@ -1,0 +1,297 @@
+"""Backbones: a model of timm by name, a small one of `convnets`, or any module, as a `Model` of pictures.
+
+What a backbone answers, for pictures (batch, channels, height, width):
+
+    features          (batch, num_features): pooled as the model pools, behind a linear map where `dim` is set
+    tokens            (batch, token, channels): one vector for each patch of a ViT or position of a map
+    maps              (batch, channels, height, width): the same as a picture, to look at
+    layers_features   (batch, ...): what published probes read: of a ViT the [CLS] tokens behind its last two
+                      blocks, each through the final LayerNorm, side by side; of others the pooled features
+
+Global and local crops have sizes of their own. Convolutional models take any; ViTs interpolate their position
+embeddings and Swin Transformers cut their windows anew; LeViT, MaxViT and others keep to the one they were
+built for, and say so at the first picture of another, before training begins.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from isojepa.arguments import check_count, checked
+from isojepa.encoders.convnets import small_model
+from isojepa.encoders.layers import linear
+from isojepa.encoders.model import Headed
+from isojepa.encoders.modes import evaluating
+from isojepa.encoders.projector import Projector, projector_widths
+from isojepa.encoders.timm_models import create, feature_dim, pooled_dim
+from isojepa.registry import Context, Spec, register
+from isojepa.seeds import generator
+
+_BLOCKS = 2  # of a ViT, whose [CLS] tokens a probe reads
+
+
+class Backbone(nn.Module):
+    """A model of pictures: features, tokens and maps.
+
+    Args:
+        backbone: a name of timm's, "convnet", "resnet18-small" (see `isojepa.encoders.convnets`), or a module
+            from pictures to features (batch, dim), or to maps, which are averaged.
+        in_channels: of a picture.
+        image_size: side of the largest pictures it will see, for models that are built for a size; the
+            model's own by default.
+        dim: of the features, by a linear map behind the pooled ones; these themselves by default.
+        options: further arguments of a timm model, e.g. "reg_tokens=4, drop_path_rate=0.1".
+        seed: draws the weights of a named backbone, and of the linear map.
+
+    Attributes:
+        num_features: dimension of the features.
+
+    Raises:
+        ValueError: there is no such model, it does not take the arguments, or nobody knows its dimension.
+        ImportError: timm is needed and not installed.
+
+    Example:
+        >>> backbone = Backbone("convnet", in_channels=1)
+        >>> x = torch.zeros(2, 1, 28, 28)
+        >>> backbone.num_features, backbone.features(x).shape, backbone.tokens(x).shape
+        (128, torch.Size([2, 128]), torch.Size([2, 16, 128]))
+    """
+
+    @checked
+    def __init__(
+        self,
+        backbone: str | nn.Module,
+        *,
+        in_channels: int = 3,
+        image_size: int | None = None,
+        dim: int | None = None,
+        options: str = "",
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_count("in_channels", in_channels)
+        if image_size is not None:
+            check_count("image_size", image_size)
+        self.body, pooled = _body(backbone, in_channels, image_size, options, seed)
+        self.reduction: nn.Module = nn.Identity()
+        if dim is not None:
+            self.reduction = linear(pooled, check_count("dim", dim), generator(seed, "reduction"))
+        if isinstance(backbone, str):
+            self.backbone = backbone  # with the rest, what a record makes it again from
+        self.in_channels, self.image_size, self.dim = in_channels, image_size, dim
+        self.options, self.seed = options, seed
+        self.num_features = pooled if dim is None else dim
+        self._sizes: set[tuple[int, ...]] = set()  # that it is known to take
+
+    def features(self, x: Tensor) -> Tensor:
+        """Pooled features (batch, num_features).
+
+        Raises:
+            ValueError: the model does not take pictures of this size.
+        """
+        pooled = self._called(self.body, x)
+        h: Tensor = self.reduction(pooled.mean((-2, -1)) if pooled.ndim == 4 else pooled)
+        return h
+
+    embed = features
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The features."""
+        return self.features(x)
+
+    def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """One vector for each patch or position, in reading order; [CLS] and registers are left out.
+
+        Args:
+            x: pictures.
+            mask: (batch, token) of True and False, as many True in each row. The whole picture is seen all
+                the same; the tokens where it is True are given.
+
+        Raises:
+            ValueError: the backbone has none, or the mask is not one of them.
+        """
+        tokens = self.maps(x).flatten(2).transpose(1, 2)
+        if mask is None:
+            return tokens
+        if mask.shape != tokens.shape[:2] or mask.dtype != torch.bool:
+            raise ValueError(
+                f"mask must be True and False of shape {tuple(tokens.shape[:2])}, got {mask.dtype} of "
+                f"{tuple(mask.shape)}"
+            )
+        counts = mask.sum(1)
+        if bool((counts != counts[0]).any()):
+            raise ValueError(f"mask must have as many True in each row, got {counts.tolist()}")
+        return tokens[mask].reshape(len(x), -1, tokens.shape[-1])
+
+    def maps(self, x: Tensor) -> Tensor:
+        """The features of each patch or position as a picture (batch, channels, height, width).
+
+        Raises:
+            ValueError: the backbone has none.
+        """
+        body: Any = self.body
+        if not hasattr(body, "forward_features"):  # the name that timm gives it, and `convnets`
+            raise ValueError(f"{type(body).__name__} has no tokens: give it the method forward_features(x)")
+        found = self._called(body.forward_features, x)
+        if found.ndim == 4:
+            return found.movedim(-1, 1) if getattr(body, "output_fmt", "") == "NHWC" else found
+        patches = found[:, getattr(body, "num_prefix_tokens", 0) :]
+        height, width = _grid(patches.shape[1], x.shape[-2] / x.shape[-1])
+        return patches.transpose(1, 2).unflatten(2, (height, width))
+
+    def layers_features(self, x: Tensor) -> Tensor:
+        """What published probes read.
+
+        Of a ViT the [CLS] tokens behind its last two blocks through its final LayerNorm, side by side (the
+        means over the patches where it has no [CLS]); of other backbones the features.
+        """
+        body: Any = self.body
+        if not _is_vit(body):
+            return self.features(x)
+
+        classed = body.num_prefix_tokens > 0
+
+        def last_blocks(x: Tensor) -> Any:
+            return body.forward_intermediates(
+                x,
+                indices=_BLOCKS,
+                norm=True,
+                return_prefix_tokens=classed,
+                output_fmt="NLC",
+                intermediates_only=True,
+            )
+
+        found = []
+        for block in self._called(last_blocks, x):
+            h = block[1][:, 0] if classed else block.mean(1)  # (patches, [CLS] and registers), or patches
+            if isinstance(body.norm, nn.Identity):  # a model that normalises behind its pooling
+                h = F.layer_norm(h, h.shape[-1:])
+            found.append(h)
+        return torch.cat(found, 1)
+
+    def _called(self, part: Any, x: Tensor) -> Any:
+        size = tuple(x.shape[1:])
+        try:
+            found = part(x)
+        except (AssertionError, RuntimeError, ValueError) as error:
+            if size in self._sizes:
+                raise  # not the size's fault
+            raise ValueError(self._refusal(x, error)) from error
+        self._sizes.add(size)
+        return found
+
+    def _refusal(self, x: Tensor, error: Exception) -> str:
+        name = vars(self).get("backbone", type(self.body).__name__)
+        if x.ndim != 4 or x.shape[1] != self.in_channels:
+            return (
+                f"pictures must be (batch, {self.in_channels}, height, width) for backbone {name!r}, got "
+                f"{tuple(x.shape)}"
+            )
+        built = "its own size" if self.image_size is None else f"{self.image_size} pixels"
+        return (
+            f"backbone {name!r}, built for pictures of {built}, does not take {tuple(x.shape[-2:])}: cut "
+            "global and local crops at one size that it takes (or no local ones) and set image_size to it, "
+            "or choose a backbone of any size, such as a ResNet, ConvNeXt or ViT; "
+            f"it says: {' '.join(str(error).split()) or type(error).__name__}"
+        )
+
+
+@register("encoder", "backbone")
+@dataclass(frozen=True)
+class BackboneSpec(Spec):
+    """A backbone of pictures and a projector: any model of timm, or a small convolutional one."""
+
+    backbone: str = "convnet"
+    """convnet, convnet-32-64-128, resnet18-small, or a model of timm by its name."""
+    projector: str = "2048-2048-64"
+    """Widths of the head that only the loss sees: 2048-2048-64, linear-32, none."""
+    features: int | None = None
+    """Dimension of the features, by a linear map behind the pooled ones; if none, those themselves."""
+    options: str = ""
+    """Further arguments of a timm model, e.g. reg_tokens=4,drop_path_rate=0.1."""
+
+    def build(self, context: Context) -> nn.Module:
+        """The backbone with its projector, for the views of the context.
+
+        Raises:
+            ValueError: views are no pictures, or the backbone cannot be made for them.
+        """
+        channels, size = _pictures(context)
+        backbone = Backbone(
+            self.backbone,
+            in_channels=channels,
+            image_size=size,
+            dim=self.features,
+            options=self.options,
+            seed=context.seed,
+        )
+        if not projector_widths(self.projector):
+            return backbone
+        return Headed(backbone, Projector(backbone.num_features, self.projector, context.seed))
+
+    def embedding(self, context: Context) -> int:
+        """The last width of the projector; without one, the dimension of the features."""
+        widths = projector_widths(self.projector)
+        if widths or self.features is not None:
+            return widths[-1] if widths else int(self.features or 0)
+        small = small_model(self.backbone)
+        return pooled_dim(self.backbone, self.options) if small is None else small.num_features
+
+
+def _body(
+    backbone: str | nn.Module, in_channels: int, image_size: int | None, options: str, seed: int
+) -> tuple[nn.Module, int]:
+    """The module, and the dimension of its pooled features."""
+    if isinstance(backbone, str):
+        small = small_model(backbone, in_channels, seed)
+        if small is None:
+            made = create(backbone, in_channels, image_size, options, seed)
+            return made, feature_dim(made)
+        if options:
+            raise ValueError(f"options must be empty for backbone {backbone!r}, got {options!r}")
+        return small, small.num_features
+    if options:
+        raise ValueError(f"options are for backbones by name, got {options!r} beside a module")
+    if image_size is None:
+        raise ValueError("image_size must be given beside a module, to see what it makes of a picture")
+    parameter = next(backbone.parameters(), torch.zeros(0))
+    blank = torch.zeros(2, in_channels, image_size, image_size).to(parameter)
+    with evaluating(backbone), torch.no_grad():
+        try:
+            h = backbone(blank)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"the module does not take pictures of {tuple(blank.shape)}: {error}") from error
+    if not isinstance(h, Tensor) or h.ndim not in (2, 4) or len(h) != len(blank):
+        got = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+        raise ValueError(f"a backbone must return (batch, dim) or (batch, dim, height, width), got {got}")
+    return backbone, h.shape[1]
+
+
+def _pictures(context: Context) -> tuple[int, int]:
+    """Channels of the views, and the largest side."""
+    shapes = context.shapes
+    if not shapes or any(len(shape) != 3 for shape in shapes) or len({shape[0] for shape in shapes}) > 1:
+        raise ValueError(
+            f"views must be pictures (channels, height, width) for a backbone, got shapes {shapes}"
+        )
+    return shapes[0][0], max(side for shape in shapes for side in shape[1:])
+
+
+def _is_vit(body: Any) -> bool:
+    """Whether a model is blocks of one width with tokens before the patches, as timm's ViTs are."""
+    return all(
+        hasattr(body, name) for name in ("num_prefix_tokens", "forward_intermediates", "blocks", "norm")
+    )
+
+
+def _grid(tokens: int, ratio: float) -> tuple[int, int]:
+    """Rows and columns of tokens of a picture whose height is `ratio` times its width."""
+    height = max(1, round((tokens * ratio) ** 0.5))
+    if tokens % height:
+        raise ValueError(
+            f"{tokens} tokens are no grid of a picture whose height is {ratio:g} times its width"
+        )
+    return height, tokens // height
