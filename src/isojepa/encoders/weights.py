@@ -3,8 +3,8 @@
 Names are compared after what stands before them all, such as "module." or "backbone.", is taken off. Where
 they do not fit and the module is one of timm's, its own conversion of older names is tried. Where that does
 not help either, the same shapes in the same order are taken for the same layers, as two people who wrote the
-same architecture would have it; which it was is told. Layers of the file behind those of the module, such as a
-classifier, are left out.
+same architecture would have it; which it was is told. Layers of the file behind those of the module, such as
+a classifier, are left out.
 
 Only tensors are read: nothing is unpickled.
 """
@@ -100,7 +100,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _by_names(
     own: Mapping[str, Tensor], given: Mapping[str, Tensor] | None
 ) -> dict[str, tuple[str, Tensor]] | None:
-    """Of each of the module's names, name and value in the file behind some prefix; None where one is missing."""
+    """Of each of the module's names, name and value in the file behind some prefix; None if one is missing."""
     if given is None or not own:
         return None
     first = next(iter(own))
