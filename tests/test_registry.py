@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import isojepa as ij
 from isojepa import registry, testing
@@ -74,8 +75,11 @@ def test_every_encoder_of_the_package_passes_the_public_check(name):
 
 @pytest.mark.parametrize("name", of("objective"))
 def test_every_objective_of_the_package_passes_the_public_check(name):
-    encoder, world, objective = build_all(replace(Config(), objective=find("objective", name)()))
-    testing.check_objective(objective, encoder, world.sample(32, ij.generator(0, "test")))
+    spec, config = find("objective", name)(), Config()
+    encoder, world, _ = build_all(config)
+    batch = replace(world.sample(32, ij.generator(0, "test")), labels=torch.arange(32) % 3)
+    objective = spec.build(replace(config.context, correlation=0.95, classes=3))
+    testing.check_objective(objective, encoder, batch)
 
 
 @pytest.mark.parametrize(("kind", "name"), OURS)

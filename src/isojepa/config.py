@@ -68,8 +68,15 @@ class Config:
     @property
     def context(self) -> Context:
         """What is known of the run before anything is built: dimensions and shapes."""
-        context = self.world.around(self.seed)
-        return replace(context, embedding=self.encoder.embedding(context))
+        return self.around(self.world.around(self.seed))
+
+    def around(self, context: Context) -> Context:
+        """What is known of a source, with what the encoder adds to it."""
+        return replace(
+            context,
+            embedding=self.encoder.embedding(context),
+            feature_dim=self.encoder.feature_dim(context),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, resolved: what records hold and what ids are made from."""

@@ -37,7 +37,14 @@ from isojepa.names import choose, unknown
 
 GROUP = "isojepa.components"
 ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
-_ANSWERS = ("costless", "resolve", "operations", "around", "embedding")  # of every spec, besides `build`
+_ANSWERS = (
+    "costless",
+    "resolve",
+    "operations",
+    "around",
+    "embedding",
+    "feature_dim",
+)  # of every spec, besides `build`
 _RESERVED = ("kind", "name", "build", *_ANSWERS)
 T = TypeVar("T", bound=type)
 _specs: dict[str, dict[str, "type[Spec]"]] = {}
@@ -58,6 +65,8 @@ class Context:
         correlation: of the latents across a pair.
         embedding: dimension of the embedding.
         seed: of the run.
+        feature_dim: dimension of the features, which probes and supervised heads read.
+        classes: number of classes of the labels.
     """
 
     dim: int | None = None
@@ -65,6 +74,8 @@ class Context:
     correlation: float | tuple[float, ...] | None = None
     embedding: int | None = None
     seed: int = 0
+    feature_dim: int | None = None
+    classes: int | None = None
 
     @property
     def observed(self) -> int:
@@ -113,11 +124,15 @@ class Spec:
     def around(self, seed: int) -> Context:
         """What a source's spec tells other components, by building it unless the spec knows better."""
         facts = self.build(Context(seed=seed)).facts
-        return Context(facts.dim, facts.shapes, facts.correlation, seed=seed)
+        return Context(facts.dim, facts.shapes, facts.correlation, seed=seed, classes=facts.classes)
 
     def embedding(self, context: Context) -> int | None:
         """Dimension of an encoder's embedding: the setting `dim`, unless the spec knows better."""
         return vars(self).get("dim", context.dim)
+
+    def feature_dim(self, context: Context) -> int | None:
+        """Dimension of an encoder's features: that of the embedding, unless the spec knows better."""
+        return self.embedding(context)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """From a config to live objects and back: build, train, load."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from isojepa.worlds import Source
 def context_of(config: Config, source: Source) -> Context:
     """What the components of a config may ask about its source."""
     facts = source.facts
-    context = Context(facts.dim, facts.shapes, facts.correlation, seed=config.seed)
-    return replace(context, embedding=config.encoder.embedding(context))
+    context = Context(facts.dim, facts.shapes, facts.correlation, seed=config.seed, classes=facts.classes)
+    return config.around(context)
 
 
 @checked

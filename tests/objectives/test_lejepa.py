@@ -67,9 +67,9 @@ def test_a_view_that_collapses_is_charged_by_the_regularizer():
         ({"weight": math.nan}, r"weight must lie in \[0, 1\], got nan"),
         (
             {"alignment": "center"},
-            "alignment must be one of centre, pairwise, got 'center'; did you mean 'centre'",
+            "alignment must be one of centre, centre-sum, pairwise, got 'center'; did you mean 'centre'",
         ),
-        ({"alignment": "zzz"}, "alignment must be one of centre, pairwise, got 'zzz'$"),
+        ({"alignment": "zzz"}, "alignment must be one of centre, centre-sum, pairwise, got 'zzz'$"),
         ({"global_views": 0}, "global_views must be positive, with alignment 'centre', got 0"),
         (
             {"global_views": 1, "alignment": "pairwise"},

@@ -5,6 +5,8 @@ would fail here: a sample count reduced in bfloat16, which is wrong above 256; a
 used; a gradient off by the number of ranks; the number of ranks remembered from construction.
 """
 
+from functools import partial
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -12,7 +14,17 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from isojepa import ranks
-from isojepa.objectives import AnInfoNCE, InfoNCE, LeJEPA, SIGReg, SlicedInfoNCE, VICReg, Whitening
+from isojepa.objectives import (
+    AnInfoNCE,
+    BarlowTwins,
+    InfoNCE,
+    LeJEPA,
+    SIGReg,
+    SimCLR,
+    SlicedInfoNCE,
+    VICReg,
+    Whitening,
+)
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
 from tests.distributed import joined, run_ranks, share
@@ -65,6 +77,12 @@ OBJECTIVES = {  # name -> (objective, number of views)
     "infonce": (lambda: InfoNCE(learned=True), 2),
     "aninfonce": (lambda: AnInfoNCE(4), 2),
     "sliced": (lambda: SlicedInfoNCE(k=2, slices=4), 2),
+    "simclr": (SimCLR, 2),
+    "barlow twins": (BarlowTwins, 2),
+    "lejepa sum": (lambda: LeJEPA(alignment="centre-sum"), 3),
+    "vicreg local": (lambda: partial(VICReg(), global_views=1), 3),
+    "simclr local": (lambda: partial(SimCLR(), global_views=1), 3),
+    "barlow twins local": (lambda: partial(BarlowTwins(), global_views=1), 3),
 }
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from isojepa.arguments import checked
 from isojepa.names import choose, shown
-from isojepa.objectives.alignment import ALIGNMENTS, to_centre
+from isojepa.objectives.alignment import ALIGNMENTS, CENTRES
 from isojepa.objectives.loss import Loss, Regularizer, check_views, check_weight, combine
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.objectives.whitening import Whitening
@@ -21,7 +21,7 @@ class LeJEPA(nn.Module):
     Args:
         weight: lambda, in [0, 1].
         regularizer: keeps the embeddings from collapsing; SIGReg by default.
-        alignment: "centre" or "pairwise" (see `isojepa.objectives.alignment`).
+        alignment: "centre", "centre-sum" or "pairwise" (see `isojepa.objectives.alignment`).
         global_views: how many of the first views make the centre; all by default.
 
     Example:
@@ -44,7 +44,7 @@ class LeJEPA(nn.Module):
         if not callable(self.regularizer):
             raise ValueError(f"regularizer must be callable, got {shown(regularizer)}")
         choose("alignment", alignment, ALIGNMENTS)
-        if global_views is not None and (global_views < 1 or alignment != "centre"):
+        if global_views is not None and (global_views < 1 or alignment not in CENTRES):
             raise ValueError(f"global_views must be positive, with alignment 'centre', got {global_views}")
         self.alignment = alignment
         self.global_views = global_views
@@ -64,13 +64,13 @@ class LeJEPA(nn.Module):
         global_views = global_views if self.global_views is None else self.global_views
         if global_views is not None and not 1 <= global_views <= len(views):
             raise ValueError(f"global_views must be at most the {len(views)} views, got {global_views}")
-        if global_views not in (None, len(views)) and self.alignment != "centre":
+        if global_views not in (None, len(views)) and self.alignment not in CENTRES:
             raise ValueError(
                 f"global_views must be all views, or alignment 'centre', got {global_views} of {len(views)} "
                 f"with {self.alignment!r}"
             )
-        if self.alignment == "centre":
-            alignment = to_centre(views, global_views)
+        if self.alignment in CENTRES:
+            alignment = CENTRES[self.alignment](views, global_views)
         else:
             alignment = ALIGNMENTS[self.alignment](views)
         return combine(self.weight, alignment, self.regularizer(views, generator))
@@ -88,7 +88,7 @@ class LeJEPASpec(Spec):
     weight: float = 2e-3
     """Lambda, the share of the regularizer, in [0, 1]."""
     alignment: str = "centre"
-    """Alignment: centre or pairwise."""
+    """Alignment: centre, centre-sum or pairwise."""
     slices: int | None = None
     """Random directions; if none are given, 8 per embedding dimension, 16 to 1024."""
     knots: int = 17
@@ -138,7 +138,7 @@ class WhiteningSpec(Spec):
     weight: float = 0.1  # unlike SIGReg's, its value does not grow with the batch
     """Lambda, the share of the regularizer, in [0, 1]."""
     alignment: str = "centre"
-    """Alignment: centre or pairwise."""
+    """Alignment: centre, centre-sum or pairwise."""
     pooled: bool = False
     """Take all views as one sample instead of one by one."""
 

@@ -1,7 +1,8 @@
 """What training minimises: an objective is called with the models, the batch and the step's generator.
 
 An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
-which are trained or kept with the models, and may act after each step. Losses of embeddings alone, such as
+which are trained or kept with the models, may look at the models before the first step, and may act after
+each step. Losses of embeddings alone, such as
 `LeJEPA`, are plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
 """
 
@@ -21,7 +22,13 @@ Models = Mapping[str, Model]
 
 
 class Objective(nn.Module):
-    """What is minimised. Subclasses define `forward`, and `after_step` where they act after a step."""
+    """What is minimised. Subclasses define `forward`, `start` and `after_step` where they act then."""
+
+    def start(self, models: Models) -> None:
+        """Look at the models before the first step, e.g. copy one as a teacher; called by whoever trains.
+
+        A checkpoint is read after it, so what is made here is also what a run goes on with.
+        """
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch.
@@ -69,17 +76,26 @@ class OnViews(Objective):
 
 def embed_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
     """Embeddings (view, batch, dim) of views whose shapes may differ; those of one shape go together."""
+    return _in_groups(model.embed, views)
+
+
+def features_of_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
+    """Features (view, batch, dim) of views whose shapes may differ; those of one shape go together."""
+    return _in_groups(model.features, views)
+
+
+def _in_groups(answer: Callable[[Tensor], Tensor], views: tuple[Tensor, ...]) -> Tensor:
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, view in enumerate(views):
         groups.setdefault(tuple(view.shape[1:]), []).append(index)
     if len(groups) == 1:
-        h = model.embed(torch.cat(views))
+        h = answer(torch.cat(views))
         return h.reshape(len(views), -1, h.shape[-1])
-    embedded: dict[int, Tensor] = {}
+    found: dict[int, Tensor] = {}
     for members in groups.values():
-        h = model.embed(torch.cat([views[index] for index in members]))
-        embedded |= zip(members, h.chunk(len(members)), strict=True)
-    return torch.stack([embedded[index] for index in range(len(views))])
+        h = answer(torch.cat([views[index] for index in members]))
+        found |= zip(members, h.chunk(len(members)), strict=True)
+    return torch.stack([found[index] for index in range(len(views))])
 
 
 def _takes(loss: Callable[..., Any], option: str) -> bool:

@@ -46,8 +46,14 @@ class VICReg(nn.Module):
         self.covariance_weight = covariance_weight
         self.eps = eps
 
-    def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn."""
+    def forward(
+        self, views: Tensor, generator: torch.Generator | None = None, *, global_views: int | None = None
+    ) -> Loss:
+        """Return the loss of views (view, batch, dim); nothing is drawn.
+
+        Where only some views are global, invariance is of the pairs with a global view; variance and
+        covariance are of every view.
+        """
         check_views(views, generator)
         dim = views.shape[-1]
         matrix, _ = covariance_and_mean(views)
@@ -55,7 +61,7 @@ class VICReg(nn.Module):
         variance = torch.relu(1 - torch.sqrt(diagonal + self.eps)).mean()
         off_diagonal = matrix - torch.diag_embed(diagonal)
         covariance = off_diagonal.square().sum((-2, -1)).mean() / dim
-        invariance = pairwise(views) / dim
+        invariance = pairwise(views, global_views) / dim
         regularizer = variance + self.covariance_weight * covariance
         return combine(self.weight, invariance, regularizer, variance=variance, covariance=covariance)
 

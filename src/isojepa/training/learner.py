@@ -36,6 +36,7 @@ class Learner(nn.Module):
         self.models = nn.ModuleDict(dict(models))
         self.objective = as_objective(objective)
         self.answering: dict[str, Model] = {name: as_model(module) for name, module in models.items()}
+        self.objective.start(self.answering)
 
     def forward(self, call: Call) -> dict[str, Tensor]:
         """The loss of a batch and its terms, by name."""

@@ -33,6 +33,7 @@ class Facts:
         gaussian: whether the latents are exactly N(0, I), which the theorems ask for.
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
+        classes: number of classes, if batches bring labels in [0, classes).
         observable, moving, ordered, deferring: what the source can do besides, see `isojepa.worlds.source`.
     """
 
@@ -45,6 +46,7 @@ class Facts:
     moving: bool = False
     ordered: bool = False
     deferring: bool = False
+    classes: int | None = None
 
 
 @runtime_checkable

@@ -269,14 +269,14 @@ def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: 
 
 def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
     """As `_sweep_rows`, when these are only some rows of the batch: the ranks' sums are added up."""
-    from isojepa.objectives.gaussianity import kernels
+    from isojepa.objectives.gaussianity import kernels, powers
 
     held = projections.shape[-1]
     slices = math.prod(projections.shape[:-1])
     rows = projections.view(slices, held).numpy()
     sines = np.empty_like(rows) if scale else rows
     half = len(grid.t)
-    padded = -(-half // kernels.GROUP) * kernels.GROUP
+    padded = -(-half // powers.GROUP) * powers.GROUP
     sums = np.empty((2, slices, padded))
     base, keep = np.float32(grid.first), scale != 0
     team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)

@@ -1,0 +1,94 @@
+"""Supervised learning as a baseline in the same loop: a linear head on the features, and cross entropy.
+
+    loss = mean over views and batch of - log softmax(W features + b)[label]
+
+Every view is classified, global or local. The embedding, which the other objectives see, is not used.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from isojepa import ranks
+from isojepa.arguments import check_count, checked
+from isojepa.encoders.layers import linear
+from isojepa.objectives.loss import Loss, at_least_float32
+from isojepa.objectives.objective import Models, Objective, features_of_views
+from isojepa.registry import Context, Spec, register
+from isojepa.seeds import generator as make_generator
+from isojepa.worlds.batch import Batch
+
+
+class Supervised(Objective):
+    """Cross entropy of a linear head on the first model's features; the head is trained with it.
+
+    Args:
+        classes: number of classes; labels are 0 to classes - 1.
+        dim: of the features.
+        seed: draws the head.
+
+    Example:
+        >>> from isojepa.encoders.model import as_model
+        >>> batch = Batch((torch.randn(6, 8),) * 2, labels=torch.arange(6) % 3)
+        >>> models = {"encoder": as_model(torch.nn.Linear(8, 4))}
+        >>> loss = Supervised(classes=3, dim=4)(models, batch, torch.Generator())
+        >>> sorted(loss.terms)
+        ['accuracy']
+    """
+
+    @checked
+    def __init__(self, classes: int, dim: int, seed: int = 0) -> None:
+        super().__init__()
+        self.classes = check_count("classes", classes)
+        self.head = linear(check_count("dim", dim), self.classes, make_generator(seed, "head"))
+
+    def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
+        """The loss of a batch with labels (batch,); `accuracy` is the share of views classified right.
+
+        Raises:
+            ValueError: there are no labels, or others than those of the classes.
+        """
+        labels = self._labels(batch)
+        h = features_of_views(next(iter(models.values())), batch.views)
+        logits = at_least_float32(self.head(h))
+        targets = labels.expand(len(h), -1)
+        with torch.autocast(h.device.type, enabled=False):  # sums over a batch need their digits
+            n = ranks.count(len(labels), h.device) * len(h)
+            total = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+            right = (logits.detach().argmax(-1) == targets).sum().to(total)
+            return Loss(ranks.total(total) / n, {"accuracy": ranks.total(right) / n})
+
+    def _labels(self, batch: Batch) -> Tensor:
+        labels = batch.labels
+        if labels is None:
+            raise ValueError("supervised training needs labels, got a source whose batches have none")
+        if labels.ndim != 1 or labels.is_floating_point():
+            raise ValueError(
+                f"labels must be one whole number for each state, got shape {tuple(labels.shape)} of "
+                f"{labels.dtype}"
+            )
+        low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+        if low < 0 or high >= self.classes:
+            raise ValueError(
+                f"labels must be 0 to {self.classes - 1}, got {low if low < 0 else high}: "
+                "do the splits have the same classes?"
+            )
+        return labels.long()
+
+
+@register("objective", "supervised")
+@dataclass(frozen=True)
+class SupervisedSpec(Spec):
+    """Cross entropy of a linear head on the features; for sources with labels."""
+
+    def build(self, context: Context) -> Supervised:
+        if context.classes is None:
+            raise ValueError("supervised needs a source with labels of known classes, got one without")
+        if context.feature_dim is None:
+            raise ValueError("supervised needs to know the dimension of the features: set the encoder's dim")
+        return Supervised(context.classes, context.feature_dim, context.seed)
+
+    def operations(self, batch: float, dim: int) -> float:
+        return 100.0 * batch * dim
