@@ -47,7 +47,9 @@ bench: $(TOOLS) ## speed and memory against the textbook forms, and a step again
 
 STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature
-	$(RUN)/python -m isojepa.studies.$(STUDY)
+	@if test -f src/isojepa/studies/$(STUDY).py && ! $(RUN)/isojepa study list | grep -qw $(STUDY); then \
+	  $(RUN)/python -m isojepa.studies.$(STUDY); \
+	else $(RUN)/isojepa sweep $(STUDY) && $(RUN)/isojepa study report $(STUDY) --out docs/results; fi
 
 adversaries: $(READY) ## try to fool the certificate (12 minutes; what this code has answered is kept, but for AGAIN=1)
 	$(if $(AGAIN),rm -rf runs/adversaries)

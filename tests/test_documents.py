@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
@@ -16,6 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.timeout(900)  # it makes every table anew, on whatever machine
 def test_the_readmes_numbers_are_those_of_the_records():
     done = subprocess.run(
         [sys.executable, ROOT / "docs/fill.py", "--check"], capture_output=True, text=True, check=False

@@ -338,3 +338,14 @@ def test_a_page_that_cannot_be_written_does_not_take_the_numbers_along(json_too,
     assert captured.out == numbers
     assert "cannot write" in captured.err
     assert captured.err.count("\n") == 1
+
+
+def test_a_virtual_dataset_is_not_followed_into_another_file(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["h"] = np.zeros((50, 2))
+    layout = h5py.VirtualLayout(shape=(50, 2), dtype="f8")
+    layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "h", shape=(50, 2))
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        file.create_virtual_dataset("h", layout)
+    with pytest.raises(ValueError, match="lies in another file"):
+        read_named(tmp_path / "virtual.h5")

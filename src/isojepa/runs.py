@@ -78,14 +78,16 @@ def record_path(config: Config, folder: str | Path = "runs") -> Path:
 
 
 @checked
-def load(record: str | Path | Record, model: nn.Module | None = None, *, name: str = "encoder") -> nn.Module:
+def load(
+    record: str | Path | Record, model: nn.Module | None = None, *, name: str | None = None
+) -> nn.Module:
     """The trained model of a finished record, in evaluation mode.
 
     Args:
         record: the record or its folder.
         model: a module to put the weights into, for a run that was made from Python objects which cannot be
             made again from their class.
-        name: which model, where the run trained several.
+        name: which model, where the run trained several; the first by default.
 
     Raises:
         ValueError: not a record, not finished, or nobody knows how to make the model again.
@@ -99,6 +101,7 @@ def load(record: str | Path | Record, model: nn.Module | None = None, *, name: s
         raise ValueError(
             f"record {record.path} is not finished; run the same training command to go on with it"
         )
+    name = record.models[0] if name is None else name
     if model is None:
         model = _rebuilt(record, name)
     record.load_weights(name, model)

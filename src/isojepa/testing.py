@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.config import SECTIONS, Config, config_from
+from isojepa.encoders.mlp import MLPSpec
 from isojepa.encoders.model import Model, as_model
 from isojepa.encoders.modes import embed, evaluating
 from isojepa.evaluations import Evaluation
@@ -140,7 +141,10 @@ def check_spec(spec: Spec) -> None:
     section = next((name for name, kind in SECTIONS.items() if kind == spec.kind), None)
     if section is None:
         return
-    config = replace(Config(), **{section: spec})  # type: ignore[arg-type]
+    start = Config()
+    if section == "world":  # of which nobody may know how many latents it has
+        start = replace(start, encoder=MLPSpec(dim=2))
+    config = replace(start, **{section: spec})  # type: ignore[arg-type]
     written = plain(config.to_dict())
     back = config_from(written)
     assert plain(back.to_dict()) == written, "a resolved config must be the same when it is read again"

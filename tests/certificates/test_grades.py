@@ -36,7 +36,9 @@ def test_a_rotation_is_certified_when_rho_comes_from_outside(rotation):
         assert (certificate.grade, certificate.rho_from) == ("bounded", origin)
         assert certificate.certified
         assert certificate.verdict.startswith("World model, certified without labels")
-    assert ij.certify(h, next=h_next, rate=-np.log(0.9)).rho_from == "rate"
+    certificate = ij.certify(h, next=h_next, rate=-np.log(0.9), rho_from="rate")
+    assert (certificate.grade, certificate.rho_from) == ("bounded", "rate")
+    assert ij.certify(h, next=h_next, rate=-np.log(0.9)).grade == "conditional"  # perhaps its own decay
 
 
 def test_a_rho_of_unknown_origin_earns_a_condition(rotation):
@@ -166,3 +168,38 @@ def test_an_origin_that_makes_no_sense_is_refused(options, message):
     z, z_next = pairs(100)
     with pytest.raises(ValueError, match=message):
         ij.certify(z, next=z_next, **options)
+
+
+def products(count, seed, dims=2, steps=500, paths=60, rho=0.95):
+    """Sums of products of latents along paths: nothing in them is linear, and they decay as if all were."""
+    source = np.random.default_rng(seed)
+    z = np.empty((steps, paths, 2 * count * dims))
+    z[0] = source.normal(size=z.shape[1:])
+    for step in range(1, steps):
+        z[step] = rho * z[step - 1] + np.sqrt(1 - rho**2) * source.normal(size=z.shape[1:])
+    left, right = np.split(z.reshape(steps, paths, dims, 2 * count), 2, axis=-1)
+    return (left * right).sum(-1) / np.sqrt(count)
+
+
+@pytest.mark.parametrize(("count", "given", "stretch"), [(5, "rho", (2.0, 0.7)), (20, "rate", (1.0, 1.0))])
+def test_the_own_decay_of_paths_certifies_nothing(count, given, stretch):
+    own = {"rho": 0.95**2} if given == "rho" else {"rate": -2 * np.log(0.95)}
+    certificate = ij.certify(products(count, count) * np.array(stretch), **own)
+    assert certificate.grade in ("conditional", "unproven")
+    assert certificate.rho_from == "given"
+    assert not certificate.certified
+
+
+def test_a_stretched_map_along_paths_is_linear_only_with_a_rate_from_outside():
+    world = ij.worlds.OrnsteinUhlenbeck(dim=2, rho=0.9)
+    z = world.trajectory(60, 500, ij.generator(3, "data")).double().numpy() * np.array([2.0, 0.7])
+    assert ij.certify(z, rho=0.9, rho_from="design").grade == "linear"
+    certificate = ij.certify(z, rho=0.9)
+    assert certificate.grade == "conditional"
+    assert "nobody said where it comes from" in certificate.verdict
+    assert "--rho-from" in certificate.next_step
+
+
+def test_one_view_alone_lacks_pairs_and_not_rho():
+    certificate = ij.certify(pairs(500)[0], checks=False)
+    assert certificate.bound_lacks == "pairs"

@@ -262,7 +262,9 @@ def test_where_rho_comes_from_is_told_and_kept(capsys, tmp_path, pairs):
     np.savez(tmp_path / "pairs.npz", h=pairs["h"], h_next=pairs["h_next"])
     found = certificate(capsys, tmp_path / "pairs.npz", "--rho", "0.9", "--rho-from", "design", "--no-checks")
     assert found["rho_from"] == "design"
-    found = certificate(capsys, tmp_path / "pairs.npz", "--rate", "0.105", "--no-checks")
+    found = certificate(
+        capsys, tmp_path / "pairs.npz", "--rate", "0.105", "--rho-from", "rate", "--no-checks"
+    )
     assert found["rho_from"] == "rate"
     assert found["bound"]["rho"] == pytest.approx(np.exp(-0.105))
     _, out, _ = run(capsys, "certify", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")

@@ -11,8 +11,9 @@ import isojepa as ij
 from isojepa import testing
 from isojepa.encoders import as_model
 from isojepa.evaluations import Recovery, Spread, default_evaluations
+from isojepa.seeds import generator
 from isojepa.training.loop import fit
-from isojepa.worlds import Arrays
+from isojepa.worlds import Arrays, Batch, Facts
 from tests.training.crash import assert_same_bits, whole_and_resumed
 
 SHORT = {
@@ -144,9 +145,37 @@ def test_two_evaluations_of_one_number_are_refused(spiral):
         fit(model, spiral, objective, evaluations=[Recovery(spiral, 64), Spread(spiral, 64)], **SHORT)
 
 
-def test_a_run_may_measure_nothing(spiral):
+def test_a_run_may_measure_nothing_but_its_loss(spiral):
     model, objective = make()
     run = fit(model, spiral, objective, evaluations=[], **SHORT)
     assert run.status == "done"
-    assert run.metrics == []
+    assert run.metrics
+    assert {"loss", "alignment", "regularizer"} <= run.metrics[-1].keys()
+    assert run.metrics[-1]["step"] == SHORT["steps"]
     assert np.isnan(run.r2)
+
+
+def test_other_evaluations_make_another_run(spiral, tmp_path):
+    model, objective = make()
+    fit(model, spiral, objective, evaluations=[Spread(spiral, 64)], record=tmp_path / "run", **SHORT)
+    model, objective = make()
+    with pytest.raises(ValueError, match="config"):
+        fit(model, spiral, objective, evaluations=[Recovery(spiral, 64)], record=tmp_path / "run", **SHORT)
+
+
+def test_pictures_are_never_kept():
+    class Pictures:
+        facts = Facts(shapes=((1, 28, 28), (1, 28, 28)))
+        largest = 0
+
+        def sample(self, n, generator):
+            self.largest = max(self.largest, n)
+            x = torch.randn(n, 1, 28, 28, generator=generator)
+            return Batch((x, x))
+
+    source = Pictures()
+    evaluation = Spread(source, 10_000)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 2))
+    assert evaluation({"encoder": as_model(model)}, generator(0, "eval"))["mean_variance"] > 0
+    assert source.largest < 2_000
+    assert evaluation._kept is None

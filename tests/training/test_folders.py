@@ -318,3 +318,13 @@ def test_the_folder_of_a_record_is_not_a_file(spiral, tmp_path):
     with pytest.raises(ValueError, match="a record must be a folder, got the file"):
         train(spiral, Path(tmp_path / "file"))
     assert (tmp_path / "file").read_bytes() == PRECIOUS
+
+
+def test_weights_of_others_stay_when_a_run_is_replaced(spiral, tmp_path):
+    train(spiral, tmp_path / "run")
+    (tmp_path / "run" / "thesis.safetensors").write_bytes(PRECIOUS)
+    record = Record.open(tmp_path / "run")
+    with record.locked():
+        record.replace({"seed": 7})
+    assert (tmp_path / "run" / "thesis.safetensors").read_bytes() == PRECIOUS
+    assert not (tmp_path / "run" / "encoder.safetensors").exists()

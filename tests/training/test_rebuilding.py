@@ -82,8 +82,9 @@ def test_a_run_of_a_config_loads(tmp_path):
         lambda: FreeCoupling(2, layers=2),
         lambda: Kept(5, scale=0.5),
         lambda: nn.Linear(2, 2),
+        lambda: Headed(MLP(2, 4, width=7, layers=2), nn.Linear(4, 2)),
     ],
-    ids=["mlp", "defaults", "coupling", "free coupling", "one's own", "torch's"],
+    ids=["mlp", "defaults", "coupling", "free coupling", "one's own", "torch's", "headed"],
 )
 def test_a_run_of_an_importable_class_loads(spiral, tmp_path, make):
     model = make()
@@ -107,8 +108,9 @@ def test_each_of_several_models_loads_by_its_name(spiral, tmp_path):
     fit(models, spiral, Both(), record=tmp_path / "run", **SHORT)
     for name, model in models.items():
         assert torch.equal(weights(ij.load(tmp_path / "run", name=name)), weights(model))
+    assert torch.equal(weights(ij.load(tmp_path / "run")), weights(models["left"]))  # the first
     with pytest.raises(ValueError, match="must be one of left, right, got 'encoder'"):
-        ij.load(tmp_path / "run")
+        ij.load(tmp_path / "run", name="encoder")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_each_of_several_models_loads_by_its_name(spiral, tmp_path):
     [
         lambda: Forgetful(4),
         lambda: nn.Sequential(nn.Linear(2, 2)),
-        lambda: Headed(nn.Linear(2, 4), nn.Linear(4, 2)),
+        lambda: Headed(Forgetful(4), nn.Linear(2, 2)),
     ],
     ids=["forgetful", "sequence", "headed"],
 )
@@ -216,7 +218,7 @@ HOSTILE = [
     ({"class": "builtins:eval", "arguments": {}}, "must be a torch module"),
     ({"class": f"{HERE}:record_call", "arguments": {}}, "must be a torch module"),
     ({"class": f"{HERE}:NotAModule", "arguments": {}}, "must be a torch module"),
-    ({"class": f"{HERE}:Watched", "arguments": {"value": {"class": "os:system"}}}, "must be plain values"),
+    ({"class": f"{HERE}:Watched", "arguments": {"value": {"class": "os:system"}}}, "must be a torch module"),
     ({"class": f"{HERE}:Watched", "arguments": {"value": [1, 2]}}, "must be plain values"),
     ({"class": f"{HERE}:Watched", "arguments": [1]}, "must be plain values"),
     ({"class": f"{HERE}:Watched"}, "must be plain values"),

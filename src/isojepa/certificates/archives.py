@@ -69,8 +69,9 @@ def read_hdf5(path: Path) -> Mapping[str, Any]:
     for name, item in arrays.items():
         if item.shape is None:
             raise ValueError(f"{name!r} holds no array")
-        if item.external:
-            raise ValueError(f"{name!r} lies in another file, {item.external[0][0]!r}, which is not followed")
+        if item.external or item.is_virtual:
+            other = item.external[0][0] if item.external else item.virtual_sources()[0].file_name
+            raise ValueError(f"{name!r} lies in another file, {other!r}, which is not followed")
         piece = prod(item.chunks or ()) * item.dtype.itemsize
         if piece > EXPANDED:
             raise ValueError(f"{name!r} must be stored in pieces of at most {size_of(EXPANDED)}")

@@ -111,7 +111,7 @@ def of_arrays(
     elif trajectory and len(shape) != 3:
         raise ValueError(f"a trajectory must be (steps, dim) or (steps, paths, dim), got shape {shape}")
     if len(shape) != 3:
-        if second is None and missing is None:
+        if second is None:
             missing = NoBound("pairs", "it needs embeddings of both views of each pair")
         return Case(Embeddings(source, second, latents, latents_next, drop), rho, missing, origin)
     if second is not None or latents_next is not None:

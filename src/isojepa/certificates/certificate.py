@@ -36,7 +36,7 @@ class Certificate:
         bound: Theorem 3; None where it does not apply.
         bound_missing: why there is no bound.
         bound_lacks: the same for programs, see `isojepa.certificates.bound.NoBound`.
-        rho_from: where the bound's rho comes from, see `isojepa.certificates.rho`; None without one.
+        rho_from: where rho comes from, see `isojepa.certificates.rho`; None without one.
         maximal: the largest correlation across views over all functions of the embedding, as far as it was
             searched: in a Gaussian world rho is no less; None in a world, which knows its rho, and unless
             asked for.

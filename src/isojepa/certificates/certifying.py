@@ -23,7 +23,7 @@ from isojepa.certificates.inputs import Brought, Given, is_record, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.recovery import RecoveryReading
-from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
+from isojepa.certificates.rho import OUTSIDE, RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
 from isojepa.laws import SpectrumWarning
@@ -78,7 +78,8 @@ def certify(
             embeddings, and what rests on that is at most conditional.
         rho_from: where rho comes from: "design" of the pairs, true "states" or a known "rate". Without it
             the certificate is at most conditional.
-        rate: in place of rho, at which the latents forget per step or pair: rho = exp(-rate).
+        rate: in place of rho, at which the latents forget per step or pair: rho = exp(-rate). Where it comes
+            from is told by `rho_from` too.
         trajectory: the rows of (n, m) embeddings are the successive steps of one path.
         drop: leave out rows with NaN or Inf instead of refusing them.
         checks: also measure spectrum and assumptions, which takes a few seconds. Without them nothing is
@@ -169,7 +170,7 @@ def _certificate(
     progress(rows, rows, "assumptions")
     assumptions = _assumptions(case, seed, confidence) if checks else ()
     bound = bound_of(views, rho, confidence) if missing is None and rho is not None else None
-    if bound is not None:
+    if bound is not None and origin in OUTSIDE:  # a bound from the embedding's own correlation allows nothing
         allowed = bound.per_dimension.high
         assumptions = tuple(within(line, allowed) if line.name == JOINT else line for line in assumptions)
     return Certificate(
@@ -189,7 +190,7 @@ def _certificate(
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
         assumptions=assumptions,
-        rho_from=origin if bound is not None else None,
+        rho_from=origin if rho is not None else None,
         maximal=maximal,
         curve=None if bound is None else bound_curve(views, confidence, 1 - CLOSE),
         leading_variance=leading,

@@ -5,7 +5,7 @@ be promised, and a promise is worth what it rests on:
 
     bounded      Theorem 3 allows at most a tenth of the variance to be wrong, with a rho from outside, and
                  nothing that was checked speaks against its assumptions
-    linear       along trajectories of a known rate, nine tenths of the embedding or more are linear
+    linear       along trajectories of a rate from outside, nine tenths of the embedding or more are linear
     conditional  the same numbers, but they rest on something that nobody has shown: a rho or a rate taken
                  from the embeddings themselves or of unknown origin, or assumptions that were not checked
     unproven     the numbers say less than that, or an assumption they rest on fails
@@ -84,7 +84,7 @@ def grade_of(c: "Certificate") -> str:
     if decays_linearly(c):
         if failed_of_linear(c):
             return "unproven"
-        return "linear" if c.lags is not None and c.lags.rate_known else "conditional"
+        return "linear" if rate_from_outside(c) else "conditional"
     return "unproven"
 
 
@@ -96,6 +96,11 @@ def promised(c: "Certificate") -> bool:
 def decays_linearly(c: "Certificate") -> bool:
     """Whether the decay along trajectories shows a linear embedding, of Gaussian latents of one rate."""
     return c.lags is not None and c.lags.identifiable and c.lags.linear.low >= CLOSE
+
+
+def rate_from_outside(c: "Certificate") -> bool:
+    """Whether the rate of the latents along trajectories was known before the embedding was looked at."""
+    return c.lags is not None and c.lags.rate_known and c.rho_from in OUTSIDE
 
 
 def failed_of_linear(c: "Certificate") -> tuple[str, ...]:

@@ -67,15 +67,16 @@ def known_rho(rho: Any, rho_from: str | None, rate: Any) -> tuple[float, RhoOrig
         ValueError: rho is not in (0, 1), the rate not positive, or the origin none that can be stated.
     """
     if rate is not None:
-        if rho is not None or rho_from is not None:
-            raise ValueError("rate stands in the place of rho and rho_from: give one of them")
+        if rho is not None:
+            raise ValueError("rate stands in the place of rho: give one of them")
         if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
             raise ValueError(f"rate must be positive and finite, got {rate!r}")
-        return check_rho(math.exp(-float(rate))), "rate"
+        rho = math.exp(-float(rate))
     if rho is None:
         if rho_from is not None:
             raise ValueError(f"rho_from tells where rho comes from, got {rho_from!r} without a rho")
         return None
+    # a rate may be the embedding's own decay just as a rho may be its own correlation
     return check_rho(rho), "given" if rho_from is None else choose("rho_from", rho_from, STATED)
 
 

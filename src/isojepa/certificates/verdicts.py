@@ -129,9 +129,15 @@ def _decay(c: "Certificate") -> str:
     if c.grade == "linear":
         lead = "Linear, by its decay along the trajectories, if the latents are Gaussian of one rate."
         return f"{lead} {seen}{wide}"
+    rate = "rate that was found in the embedding itself."
+    if c.lags is not None and c.lags.rate_known:
+        rate = (
+            "rate that was given. But nobody said where it comes from, and with the embedding's own decay in "
+            "its place everything is linear."
+        )
     return (
         "Conditional: linear, by its decay along the trajectories, if the latents are Gaussian of the one "
-        f"rate that was found in the embedding itself. {seen}{wide}"
+        f"{rate} {seen}{wide}"
     )
 
 
@@ -254,8 +260,10 @@ def _unlabelled_step(c: "Certificate") -> str:
 def _condition_step(c: "Certificate") -> str:
     if not c.assumptions:
         return "certify with the checks on (leave out --no-checks)."
-    if c.bound is None or not grades.promised(c):
-        return "pass the rate or rho if you know it: then the decay shows what is linear."
+    if not grades.promised(c):
+        if c.rho_from == "given":
+            return "say where the rate comes from: --rho-from design, states or rate."
+        return "pass the rate or rho if you know it, with --rho-from: then the decay shows what is linear."
     if c.rho_from == "data":
         return (
             "find out rho from outside: how the pairs were made, states of some of them, or a time step and "

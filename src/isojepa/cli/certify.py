@@ -64,7 +64,8 @@ class Certify:
     """Correlation of the latents across a pair, or across one step of a trajectory. Without it, it is
     estimated from the embeddings, and what rests on that is at most conditional."""
     rho_from: str | None = None
-    """Where rho comes from: design (of the pairs), states (true ones) or rate (of a known process)."""
+    """Where rho or the rate comes from: design (of the pairs), states (true ones) or rate (of a known
+    process). Without it nothing is more than conditional: it might be the embedding's own."""
     rate: float | None = None
     """In place of rho: how fast the latents forget per step, rho = exp(-rate)."""
     require: str | None = None

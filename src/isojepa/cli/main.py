@@ -78,6 +78,11 @@ COMMANDS = {
         "Study",
         "Claims and the runs that test them: list them, look at one, write its report.",
     ),
+    "views": Command(
+        "isojepa.cli.views",
+        "Views",
+        "Look at the views that training cuts from pictures: wrong ones are the first mistake.",
+    ),
     "report": Command(
         "isojepa.cli.commands",
         "Report",

@@ -135,12 +135,13 @@ class Backbone(nn.Module):
         body: Any = self.body
         if not hasattr(body, "forward_features"):  # the name that timm gives it, and `convnets`
             raise ValueError(f"{type(body).__name__} has no tokens: give it the method forward_features(x)")
-        found = self._called(body.forward_features, x)
+        found: Tensor = self._called(body.forward_features, x)
         if found.ndim == 4:
             return found.movedim(-1, 1) if getattr(body, "output_fmt", "") == "NHWC" else found
         patches = found[:, getattr(body, "num_prefix_tokens", 0) :]
         height, width = _grid(patches.shape[1], x.shape[-2] / x.shape[-1])
-        return patches.transpose(1, 2).unflatten(2, (height, width))
+        maps: Tensor = patches.transpose(1, 2).unflatten(2, (height, width))
+        return maps
 
     def layers_features(self, x: Tensor) -> Tensor:
         """What published probes read.

@@ -70,7 +70,7 @@ class ConvNet(_Pooled):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Maps of features, a side 2 ** (convolutions - 1) times smaller."""
-        # channels last: a fifth less time on a processor for widths as small as these; the ResNet gains nothing
+        # channels last: a fifth less time on a processor for widths as small as these; a ResNet gains nothing
         maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
         return maps
 
@@ -152,7 +152,7 @@ def small_model(name: str, in_channels: int = 3, seed: int = 0) -> "ConvNet | Sm
                 return ConvNet(in_channels, widths or WIDTHS, seed)
             if len(widths) > 1:
                 raise ValueError(f"{known!r} must have one width behind it at most, got {name!r}")
-            return SmallResNet(in_channels, *widths, seed=seed)
+            return SmallResNet(in_channels, widths[0] if widths else 64, seed=seed)
     return None
 
 

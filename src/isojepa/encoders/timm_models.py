@@ -74,7 +74,8 @@ def create(name: str, in_channels: int, image_size: int | None, options: str, se
         sizes["img_size"] = image_size
     arguments = {key: value for key, value in sizes.items() if key in taken} | arguments
     with borrowed(seed, "backbone"):  # timm draws from the global generator
-        return _made(name, arguments)
+        made: nn.Module = _made(name, arguments)
+        return made
 
 
 @functools.lru_cache(maxsize=64)

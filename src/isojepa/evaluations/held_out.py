@@ -22,7 +22,8 @@ from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Source
 
-_HELD = 1 << 25  # numbers of observations, in all views, that are drawn at once
+_HELD = 1 << 25  # numbers of vectors, in all views, that are drawn at once
+_PIXELS = 1 << 21  # the same of pictures, which are never kept
 _LEAST = 16  # states that are drawn at once, however large they are
 
 
@@ -30,8 +31,8 @@ _LEAST = 16  # states that are drawn at once, however large they are
 class Spread:
     """Smallest and mean variance of the embedding of held-out states.
 
-    Large observations are drawn anew in parts at each call, so that they are never all in memory; small ones
-    once.
+    Pictures, and vectors of very many numbers, are drawn anew in parts at each call, so that they are never
+    all in memory; other vectors once.
 
     Args:
         source: where states come from.
@@ -83,11 +84,13 @@ class Spread:
         if shapes is None:  # nobody knows how large a state is: one says it
             one = self.source.sample(1, make_generator(0, "probe"))
             shapes = tuple(tuple(view.shape[1:]) for view in one.views)
-        rows = min(self.samples, max(_LEAST, _HELD // max(1, sum(math.prod(shape) for shape in shapes))))
+        vectors = all(len(shape) == 1 for shape in shapes)
+        most = (_HELD if vectors else _PIXELS) // max(1, sum(math.prod(shape) for shape in shapes))
+        rows = min(self.samples, max(_LEAST, most))
         for start in range(0, self.samples, rows):
             batch = self.source.sample(min(rows, self.samples - start), generator)
             batch = Batch(batch.views[:1], z=None if batch.z is None else batch.z[:1])
-            if rows == self.samples:
+            if vectors and rows == self.samples:
                 self._kept = state, batch
             yield batch
 

@@ -122,7 +122,7 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """What is kept of the row, for JSON: all but where its record is."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "path"}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "path"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Row":

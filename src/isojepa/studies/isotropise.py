@@ -145,7 +145,7 @@ class Study:
         for method in WEIGHED:
             for strength in self.strengths:
                 whitened = method in ("rates", "moments") and strength in self.strengths[1::2]
-                yield self.dose(train, method, strength, scores, seed, tuple(OBJECTIVES)[: 2 + whitened])
+                yield self.weighted(train, method, strength, scores, seed, tuple(OBJECTIVES)[: 2 + whitened])
         for stride in self.strides:
             trained = tuple(OBJECTIVES)[: 3 if stride == _LONG else 2]
             yield self.row(train.strided(stride), "data", 0.0, scores, seed, trained)
@@ -153,11 +153,11 @@ class Study:
             for method in ("rates", "moments"):
                 for strength in self.strengths[1::2]:
                     long = train.strided(_LONG)
-                    yield self.dose(long, method, strength, scores, seed, tuple(OBJECTIVES)[1:])
+                    yield self.weighted(long, method, strength, scores, seed, tuple(OBJECTIVES)[1:])
         rho = common_rho(np.array(first.effect.before.rho))
         yield self.row(Ideal(rho, first.effect.scale), "ideal", 1.0, scores, seed, tuple(OBJECTIVES))
 
-    def dose(
+    def weighted(
         self,
         train: Recorded,
         method: str,
@@ -166,7 +166,7 @@ class Study:
         seed: int,
         objectives: tuple[str, ...],
     ) -> Row:
-        """A row at one dose; where too few effective pairs are left, only that."""
+        """A row at one strength; where too few effective pairs are left, only that."""
         try:
             found = isotropise(train, strength, method, samples=_FITTED)
         except ValueError as error:

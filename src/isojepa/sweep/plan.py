@@ -87,7 +87,7 @@ def find_called(names: Sequence[str]) -> list[tuple[str, AnyStudy]]:
     files: set[Path] = set()
     for name in names:
         if name == "all":
-            called = [(each, find_study(each)) for each in STUDIES]
+            called = [(known, find_study(known)) for known in STUDIES]
         elif name in STUDIES:
             called = [(name, find_study(name))]
         elif not name.endswith(".py"):
@@ -97,8 +97,8 @@ def find_called(names: Sequence[str]) -> list[tuple[str, AnyStudy]]:
         else:
             files.add(Path(name).resolve())
             called = [(name, _from_file(Path(name)))]
-        for each, study in called:
-            if found.setdefault(study.name, (each, study))[1].cells is not study.cells:
+        for title, study in called:
+            if found.setdefault(study.name, (title, study))[1].cells is not study.cells:
                 raise ValueError(f"two studies are named {study.name!r}: rename one of them")
     return list(found.values())
 

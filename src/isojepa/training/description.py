@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isojepa.evaluations import Evaluation
 from isojepa.seeds import generator
 from isojepa.training.rebuilding import recipe_of
 from isojepa.training.recipe import Recipe
@@ -22,6 +23,7 @@ def describe(
     objective: Callable[..., Any],
     recipe: Recipe,
     seed: int,
+    evaluations: Sequence[Evaluation] | None = None,
 ) -> dict[str, Any]:
     """A config for a run that was made from Python objects: readable, and distinct for distinct runs.
 
@@ -42,6 +44,8 @@ def describe(
     sample = source.sample(8, generator(0, "fingerprint"))
     drawn = [*(sample.z or ()), *sample.views]
     spelled = {name: _spelled(module) for name, module in models.items()}
+    # those of nobody's choice are left out: their numbers follow from the source and the recipe
+    measured = {} if evaluations is None else {"evaluations": [_measure(one) for one in evaluations]}
     return {
         "made_from": "python",
         "world": _spelled(source),
@@ -52,7 +56,13 @@ def describe(
         "initial_weights": _fingerprint(start),
         "world_sample": _fingerprint(drawn),
         "models": {name: made for name, module in models.items() if (made := recipe_of(module)) is not None},
+        **measured,
     }
+
+
+def _measure(evaluation: Evaluation) -> dict[str, Any]:
+    """What decides which numbers an evaluation adds to the metrics, and when."""
+    return {"name": evaluation.name, "primary": evaluation.primary, "every": evaluation.every}
 
 
 def _spelled(thing: object) -> str:

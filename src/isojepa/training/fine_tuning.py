@@ -35,7 +35,6 @@ from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.source import Images, shorter_side
 from isojepa.worlds.images.views import Views
 
-
 _FEWEST = 3  # layers of a model; some of timm's, such as LeViT, name parts that they do not have
 
 

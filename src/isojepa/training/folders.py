@@ -5,6 +5,7 @@ A record may come from somebody else, and a folder that was named by mistake may
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from isojepa.files import check_file, check_folder, half_written
@@ -74,9 +75,14 @@ def remove_checkpoint(folder: Path) -> None:
         own.rmdir()
 
 
-def remove_run(folder: Path) -> None:
-    """Remove a run and what was drawn of it, and nothing else; its config stays."""
+def remove_run(folder: Path, parts: Sequence[str]) -> None:
+    """Remove a run and what was drawn of it, and nothing else; its config stays.
+
+    Args:
+        folder: of the record.
+        parts: whose weights it keeps.
+    """
     remove_checkpoint(folder)
-    for name in os.listdir(folder):
-        if (name in FILES and name != "config.json") or name.endswith(WEIGHTS):
+    for name in (*FILES, *(f"{part}{WEIGHTS}" for part in parts)):
+        if name != "config.json":
             (folder / name).unlink(missing_ok=True)

@@ -98,10 +98,10 @@ def fit(
     source = as_source(source, "source")
     recipe = replace(recipe or Recipe(), **settings).checked()
     check_models(models, source.sample(4, generator(0, "probe")))
+    if record is not None and config is None:
+        config = describe(models, source, objective, recipe, seed, evaluations)
     if evaluations is None:
         evaluations = default_evaluations(source, recipe.eval_samples)
-    if record is not None and config is None:
-        config = describe(models, source, objective, recipe, seed)
     team = Team(recipe)
     with team.together(), contextlib.ExitStack() as held:
         training = _Training(models, source, objective, recipe, seed, evaluations, loggers, team)
@@ -246,7 +246,7 @@ class _Training:
 
     def _move(self) -> None:
         """Clip the gradients and let the optimiser move the weights."""
-        if self.recipe.clip is not None or self._due(self.state.step + 1):  # the norm is among the metrics
+        if self.recipe.clip is not None or self._row_due(self.state.step + 1):  # the norm is in the metrics
             if self.scaler is not None:
                 self.scaler.unscale_(self.optimizer)
             self.norm = float(nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip or math.inf))
@@ -264,6 +264,11 @@ class _Training:
             if step % (evaluation.every or self.recipe.eval_every) == 0 or step == self.recipe.steps
         ]
 
+    def _row_due(self, step: int) -> bool:
+        """Whether the metrics get a row when `step` steps are done; without any evaluation too."""
+        pace = step % self.recipe.eval_every == 0 or step == self.recipe.steps
+        return bool(self._due(step)) or (pace and not self.evaluations)
+
     def _evaluate(self, bar: Bar) -> str:
         """Measure what is due, log the row, and begin a new window of loss terms.
 
@@ -271,7 +276,7 @@ class _Training:
         """
         state = self.state
         due = self._due(state.step)
-        if not due:
+        if not self._row_due(state.step):
             return ""
         measured = self.team.by_first(lambda: self._measured(due))
         if self.health.broken(measured):

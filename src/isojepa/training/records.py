@@ -298,6 +298,13 @@ class Record:
             raise ValueError(f"{path} does not fit the {part} of its config: {error}") from error
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models of the run, the first of which is the one that is used afterwards."""
+        named = self.config.get("encoder")
+        several = self.config.get("made_from") == "python" and isinstance(named, dict)
+        return tuple(map(str, named)) if several and named else ("encoder",)
+
+    @property
     def checkpoint(self) -> Path:
         """The file with the state to go on from."""
         return self.path / CHECKPOINT / f"state{WEIGHTS}"
@@ -317,7 +324,7 @@ class Record:
 
     def replace(self, config: Mapping[str, Any]) -> None:
         """Remove the run and what was made of it, and begin one of another config. Call it under the lock."""
-        remove_run(self.path)
+        remove_run(self.path, (*self.models, "objective"))
         self._result = None
         self._write_config(plain(dict(config)))
 

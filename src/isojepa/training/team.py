@@ -9,8 +9,10 @@ with an end to the waiting. A rank that fails leaves its error there; the others
 close, and the first tells what it finds.
 """
 
+import atexit
 import contextlib
 import pickle
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -196,10 +198,29 @@ def _meet(here: Place) -> Any:
                 _call_roll(store, here.size)
                 dist.init_process_group(store=store, rank=here.rank, world_size=here.size, timeout=PATIENCE)
                 ranks.part()
+                atexit.register(_leave)
     except BaseException as error:
         _post(store, here.rank, error)
         raise
     return store
+
+
+def _leave() -> None:
+    """Close the group before Python ends: its threads, left to themselves, may abort the process then.
+
+    A group that has lost a rank may wait for it: it is not waited for long.
+    """
+    leaving = threading.Thread(target=_close, daemon=True)
+    leaving.start()
+    leaving.join(_MOMENT)
+
+
+def _close() -> None:
+    global _store
+    with contextlib.suppress(Exception):  # nobody is left to be told
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    _store = None
 
 
 def _open_store(here: Place) -> Any:

@@ -17,7 +17,7 @@ class Batch:
         views: each (batch, ...); shapes may differ from view to view.
         global_views: how many of the first views make the centre; 0 stands for all.
         z: latents of the views, each (batch, dim).
-        labels: (batch, ...) for evaluations and supervised baselines; no other objective sees them.
+        labels: (batch, ...) for evaluations and supervised baselines; no other objective looks at them.
         actions: (batch, ...) what was done between the views.
         ids: (batch,) which state the views are of: what pairs and splits go by.
 

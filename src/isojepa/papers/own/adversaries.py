@@ -29,6 +29,7 @@ MOSTLY = 0.1  # what the grade "linear" may leave, and what no grade may say les
 SHARES = {"free": "linear share, rate unknown", "known": "linear share, rate known"}
 CERTIFICATES = {
     "own": "certificate, ρ the views' own correlation",
+    "paths": "certificate of the paths, the same",
     "given": "certificate, ρ right",
     "none": "certificate, no ρ",
 }
@@ -75,12 +76,16 @@ def measure_shares(case: Case, seed: int) -> dict[str, Any]:
 
 
 def measure_certificates(case: Case, seed: int) -> dict[str, Any]:
-    """Certificates of pairs with the views' own correlation for rho, with the right one, and with none."""
+    """Certificates with the own correlation, of pairs and of paths, with the right rho, and with none."""
     first, second = pairs_of(case.h)
     own = float((first * second).sum() / ((first**2).sum() + (second**2).sum()) * 2)
     # a newcomer has the views' own correlation and no word on where it comes from
     rhos = {"own": (own if 0 < own < 1 else None, None), "given": (case.rho, "design")}
     found = _certificate("none", case, certify(first, next=second, seed=seed))
+    if 0 < own < 1:
+        # paths may be a linear map that stretches, which only their decay tells
+        stretched = case.h * np.linspace(1, 2, case.h.shape[2])
+        found |= _certificate("paths", case, certify(stretched, rho=own, seed=seed))
     for name, (rho, origin) in rhos.items():
         if rho is not None:
             found |= _certificate(
@@ -128,7 +133,8 @@ def _certificate(name: str, case: Case, found: Certificate) -> dict[str, Any]:
 
 def judge_certificate(grade: str, case: Case, bound: float | None) -> str:
     """Whether a grade that promises something keeps it; all others are silent."""
-    if grade == "linear":
+    by_decay = grade == "conditional" and bound is not None and bound > MOSTLY
+    if grade == "linear" or by_decay:
         kept = None if math.isnan(case.linear) else case.linear >= 1 - MOSTLY - SLACK
     elif grade in ("bounded", "conditional", "rotation"):
         promised = MOSTLY if bound is None else bound

@@ -4,16 +4,18 @@
     DATA.npz                  images, labels and classes by these names, or x and y; of several splits
                               train_images or x_train and so on
 
-Labels are whole numbers, (pictures,) or (pictures, 1), or text, which then names the classes.
+Labels are whole numbers, (pictures,) or (pictures, 1), or text, which then names the classes. Names may also
+stand in a file classes.txt beside an npy file, one in a line, in the order of the numbers.
 """
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isojepa.opening import check_expanded, plain_file
+from isojepa.opening import check_expanded, plain_file, read_bytes
 from isojepa.worlds.images.origins import numbered
 from isojepa.worlds.images.pictures import Stack
 
@@ -28,7 +30,7 @@ def npy_pictures(images: Path) -> Stack:
     """
     beside = images.with_name(images.name.replace("images", "labels"))
     labels = _load(beside) if beside != images and beside.is_file() else None
-    return _stacked(images, _load(images), labels, None)
+    return _stacked(images, _load(images), labels, class_names(images.parent))
 
 
 def npz_pictures(path: Path, split: str | None = None) -> Stack:
@@ -59,21 +61,36 @@ def npz_pictures(path: Path, split: str | None = None) -> Stack:
                 None if labels is None else file[labels],
                 None if classes is None else file[classes],
             )
-    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # the readers of zip files and of arrays raise many kinds for damaged ones
         raise ValueError(f"{path} cannot be read as pictures: {error}") from error
 
 
 def npz_splits(path: Path) -> tuple[str, ...]:
     """Which of train, val and test an npz file holds; none if it holds one set."""
+    plain_file(path)
     try:
-        with zipfile.ZipFile(plain_file(path)) as archive:
+        with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]
-    except (zipfile.BadZipFile, OSError) as error:
+    except Exception as error:  # zipfile raises many kinds for damaged ones
         raise ValueError(f"{path} cannot be read as pictures: {error}") from error
     return tuple(split for split in ("train", "val", "test") if _name(names, _IMAGES, split, alone=False))
 
 
-def _stacked(path: Path, images: np.ndarray, labels: np.ndarray | None, classes: np.ndarray | None) -> Stack:
+def class_names(folder: Path) -> tuple[str, ...] | None:
+    """The lines of classes.txt in a folder; None if there is none.
+
+    Raises:
+        ValueError: it cannot be read, or is no text.
+    """
+    path = folder / "classes.txt"
+    return tuple(read_bytes(path).decode().splitlines()) if path.exists() else None
+
+
+def _stacked(
+    path: Path, images: np.ndarray, labels: np.ndarray | None, classes: np.ndarray | Sequence[str] | None
+) -> Stack:
     names = None if classes is None else tuple(map(str, np.asarray(classes).ravel()))
     if labels is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -87,9 +104,10 @@ def _stacked(path: Path, images: np.ndarray, labels: np.ndarray | None, classes:
 
 
 def _load(path: Path) -> np.ndarray:
+    plain_file(path)
     try:
-        found: Any = np.load(plain_file(path), mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+        found: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # a damaged header makes it raise many kinds
         raise ValueError(f"{path} is no whole npy file of numbers: {error}") from error
     return np.asarray(found) if not isinstance(found, np.memmap) else found
 

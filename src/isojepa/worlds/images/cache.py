@@ -1,7 +1,7 @@
 """Pictures decoded once: a folder with their pixels, memory-mapped, and all that is known of them.
 
-    pixels.bin    uint8, one picture after the other, each (channels, height, width)
-    index.npy     int64 (pictures, 5): where each begins, channels, height, width, CRC-32 of its pixels
+    pixels.bin    uint8, one picture after the other, each (channels, height, width), or each a JPEG file
+    index.npy     int64 (pictures, 6): where each begins, channels, height, width, CRC-32, number of bytes
     labels.npy    int64 (pictures,), where there are labels
     names.json    names of the files
     header.json   mean and std over all pixels, classes, what was skipped and why, and a checksum of the above
@@ -14,8 +14,9 @@ index are checked in full and pixels as far as `_CHECKED` bytes of evenly spaced
 damaged or not ours is made anew.
 
 Without an explicit place it lies in `isojepa/pictures` of the user's cache folder, $XDG_CACHE_HOME or
-~/.cache. Decoded pictures take 5 to 20 times the space of their JPEG files: `largest` bounds it, and a
-cache for which the disk has no room is refused as soon as that is seen.
+~/.cache. Decoded pictures take 5 to 20 times the space of their JPEG files. `largest` bounds it; a
+compressed cache needs a tenth and decodes at each reading, which is for sets of millions; one for which
+the disk has no room is refused as soon as that is seen.
 """
 
 import contextlib
@@ -26,6 +27,7 @@ import shutil
 import warnings
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from torch import Tensor
 
 from isojepa.files import open_unfollowed, read_json
 from isojepa.opening import parse_json, read_bytes
+from isojepa.worlds.images.decoding import decode
 from isojepa.worlds.images.filling import (
     FILES,
     FORMAT,
@@ -46,6 +49,7 @@ from isojepa.worlds.images.filling import (
     digest,
     fill,
     seal,
+    workers,
 )
 from isojepa.worlds.images.origins import Origin, PicturesWarning
 
@@ -75,7 +79,7 @@ class Cached:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         header, index, labels = _opened(folder)
-        self._index = index
+        self._index, self.compressed = index, bool(header["compressed"])
         self.channels = int(header["channels"])
         self.labels = None if labels is None else torch.from_numpy(labels)
         self.classes: tuple[str, ...] = tuple(header["classes"])
@@ -86,7 +90,7 @@ class Cached:
         sizes = np.unique(index[:, 2:4], axis=0)
         self.shape = (self.channels, int(sizes[0, 0]), int(sizes[0, 1])) if len(sizes) == 1 else None
         self._pixels = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r")
-        alike = self.shape is not None and bool((index[:, 1] == self.channels).all())
+        alike = not self.compressed and bool((index[:, 1] == self.channels).all())
         self._rows = self._pixels.reshape(len(index), *self.shape) if alike and self.shape else None
         self._check_pixels()
 
@@ -107,8 +111,13 @@ class Cached:
             rows[order] = self._rows[wanted[order]]
             return torch.from_numpy(rows)
         found: list[Tensor] = [torch.empty(0)] * len(wanted)
-        for place in order:
-            picture = torch.from_numpy(np.array(self._stored(int(wanted[place]))))
+        numbers = wanted[order].tolist()
+        if self.compressed:
+            with ThreadPoolExecutor(workers()) as pool:
+                pictures = list(pool.map(self._picture, numbers))
+        else:
+            pictures = list(map(self._picture, numbers))
+        for place, picture in zip(order.tolist(), pictures, strict=True):
             found[place] = picture.expand(self.channels, -1, -1).contiguous()  # grey among coloured ones
         return torch.stack(found) if self.shape is not None and found else found
 
@@ -120,9 +129,15 @@ class Cached:
     def __reduce__(self) -> tuple[Any, ...]:
         return Cached, (self.folder,)  # a worker opens the file; pixels are not sent to it
 
+    def _picture(self, number: int) -> Tensor:
+        stored = self._stored(number)
+        if self.compressed:
+            return decode(stored.tobytes())
+        return torch.from_numpy(np.array(stored.reshape(self._index[number, 1:4])))
+
     def _stored(self, number: int) -> np.ndarray:
-        start, *shape = self._index[number, :4].tolist()
-        return np.asarray(self._pixels[start : start + shape[0] * shape[1] * shape[2]].reshape(shape))
+        start, count = self._index[number, [0, 5]].tolist()
+        return np.asarray(self._pixels[start : start + count])
 
     def _check_pixels(self) -> None:
         average = max(1, self._pixels.size // len(self))
@@ -138,20 +153,23 @@ def default_cache() -> Path:
     return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "isojepa" / "pictures"
 
 
-def cached(origin: Origin, cache: Path | None = None, largest: int | None = None) -> Cached:
+def cached(
+    origin: Origin, cache: Path | None = None, largest: int | None = None, compressed: bool = False
+) -> Cached:
     """The pictures of an origin from its cache, which is made if there is none.
 
     Args:
         origin: where the pictures come from.
         cache: the folder of caches; None for the user's own.
         largest: pixels of the shorter side to which larger pictures are reduced.
+        compressed: whether pictures are kept as JPEG files of quality 95 and decoded whenever they are read.
 
     Raises:
         ValueError: no picture can be read, or the disk has no room.
         OSError: the cache cannot be written.
     """
     root = (default_cache() if cache is None else Path(cache)).expanduser().resolve()
-    key = digest(json.dumps([FORMAT, origin.identity, origin.classes, largest]).encode())
+    key = digest(json.dumps([FORMAT, origin.identity, origin.classes, largest, compressed]).encode())
     folder = root / key
     found = _tried(folder)
     if found is None:
@@ -160,8 +178,10 @@ def cached(origin: Origin, cache: Path | None = None, largest: int | None = None
             with _locked(root / f"{key}.lock"):
                 found = _tried(folder)  # somebody else may have made it meanwhile
                 if found is None:
-                    found = _made(origin, root, key, largest)
+                    found = _made(origin, root, key, largest, compressed)
         except OSError as error:
+            if isinstance(error, ValueError):  # of the data, told in words of its own
+                raise
             raise OSError(
                 error.errno,
                 f"the decoded pictures of {origin.data} cannot be written to {root}: "
@@ -178,13 +198,13 @@ def _tried(folder: Path) -> Cached | None:
         return None
 
 
-def _made(origin: Origin, root: Path, key: str, largest: int | None) -> Cached:
+def _made(origin: Origin, root: Path, key: str, largest: int | None, compressed: bool) -> Cached:
     for left in root.glob(f".{key}.*.tmp"):  # of a process that was killed; the lock is ours
         shutil.rmtree(left, ignore_errors=True)
     temporary = root / f".{key}.{secrets.token_hex(4)}.tmp"
     temporary.mkdir(mode=0o700)
     try:
-        fill(temporary, origin, largest)
+        fill(temporary, origin, largest, compressed)
         if (root / key).exists():  # damaged, or not ours
             os.rename(root / key, temporary.with_suffix(".old.tmp"))
             shutil.rmtree(temporary.with_suffix(".old.tmp"), ignore_errors=True)
@@ -226,7 +246,7 @@ def _opened(folder: Path) -> tuple[dict[str, Any], np.ndarray, np.ndarray | None
         for name in FILES:
             if name in header["files"] and (folder / name).stat().st_size != header["files"][name]["size"]:
                 raise BadCache(f"{folder / name} has another size than it was written with")
-        for name in (INDEX, LABELS):
+        for name in (INDEX, LABELS, NAMES):
             content = read_bytes(folder / name, None) if name in header["files"] else b""
             if content and digest(content) != header["files"][name]["digest"]:
                 raise BadCache(f"{folder / name} is not what was written")

@@ -2,13 +2,13 @@
 
 For x in [0, 1] of channels r, g, b, its grey value y = 0.2989 r + 0.587 g + 0.114 b, ⌊·⌉ clipping to [0, 1]:
 
-    brightness   ⌊f x⌉                    saturation   ⌊f x + (1 − f) y⌉
-    contrast     ⌊f x + (1 − f) mean(y)⌉   hue          the angle of (r, g, b) around the grey axis plus 2π f
-    grey         (y, y, y)                blur         Gaussian of deviation σ, mirrored at edges
+    brightness   ⌊f x⌉                     saturation   ⌊f x + (1 − f) y⌉
+    contrast     ⌊f x + (1 − f) mean(y)⌉   hue          its angle in the circle of colours, plus 2π f
+    grey         (y, y, y)                 blur         Gaussian of deviation σ, edges mirrored
     solarize     1 − x where x ≥ t
 
 which are torchvision's definitions. The hue needs no detour over other channels: with the largest value v,
-the chroma C = v − min and the hue h in [0, 6), a channel is v − C ⌊min(k, 4 − k)⌉ with k = n + h mod 6 and n =
+the chroma C = v − min and hue h in [0, 6), a channel is v − C ⌊min(k, 4 − k)⌉ with k = n + h mod 6 and n =
 5, 3, 1 for r, g, b. A blur is a product B_y x B_xᵀ with matrices of weights, as a resize is.
 
 Only pictures for which a change was drawn are touched. The four parts of the jitter come in an order drawn

@@ -37,7 +37,12 @@ def is_dataset(value: Any) -> bool:
 
 
 def dataset_pictures(
-    dataset: Any, *, key: str | None = None, cache: Path | None = None, largest: int | None = None
+    dataset: Any,
+    *,
+    key: str | None = None,
+    cache: Path | None = None,
+    largest: int | None = None,
+    compressed: bool = False,
 ) -> Cached:
     """The pictures of a data set.
 
@@ -46,6 +51,7 @@ def dataset_pictures(
         key: names the data, so that they are decoded once for all runs; another one when they change.
         cache: the folder of caches, for data with a key; None for the user's own.
         largest: pixels of the shorter side to which larger pictures are reduced.
+        compressed: whether they are kept as JPEG files.
 
     Raises:
         ValueError: it is no such thing, or none of its pictures can be read.
@@ -68,9 +74,9 @@ def dataset_pictures(
         classes=tuple(names) if listed and names else None,
     )
     if key is not None:
-        return cached(origin, cache, largest)
+        return cached(origin, cache, largest, compressed)
     folder = tempfile.TemporaryDirectory(prefix="isojepa-pictures-")
-    found = cached(origin, Path(folder.name), largest)
+    found = cached(origin, Path(folder.name), largest, compressed)
     weakref.finalize(found, folder.cleanup)
     return found
 
@@ -95,7 +101,8 @@ def _parts(item: Any) -> tuple[Any, Label]:
     else:
         picture, label = item, None
     if isinstance(label, Tensor | np.ndarray | np.generic):
-        label = label.item() if np.size(label) == 1 else None
+        found = np.asarray(label)
+        label = found.item() if found.size == 1 else None
     return picture, label if isinstance(label, str | int) else None
 
 

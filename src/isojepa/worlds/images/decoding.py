@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 MOST_PIXELS = 89_000_000  # 270 MB when expanded; of more than 89.5 million Pillow itself warns
-MOST_BYTES = 1 << 30  # of one file
+MOST_BYTES = 1 << 29  # of one file
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),

@@ -3,9 +3,13 @@
 Pillow lets go of Python's lock while it decodes, so threads are enough. Mean and standard deviation are
 those of all pixels of all pictures, of each channel, of values in [0, 1]; a grey picture among coloured
 ones counts in all three.
+
+A compressed cache holds each picture as a JPEG file of quality 95 without subsampling, a tenth of the size or
+less; the moments, and that a picture can be read, are those of what was decoded before.
 """
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -14,6 +18,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +36,28 @@ HEADER, PIXELS, INDEX, LABELS, NAMES = "header.json", "pixels.bin", "index.npy",
 FILES = (PIXELS, INDEX, LABELS, NAMES)
 _TOLD = 20  # skipped files whose reasons are kept
 _LOOK = 256  # pictures after which the room on the disk is looked at again
+_QUALITY = 95  # of JPEG; above it files grow and nothing is seen
 _LEAST_STD = 1 / 255  # of pictures of one colour: nobody divides by 0
 
 
-def fill(folder: Path, origin: Origin, largest: int | None) -> None:
+@dataclass(frozen=True)
+class Stored:
+    """One picture as it goes into the file.
+
+    Attributes:
+        content: its pixels, or its JPEG file.
+        shape: (channels, height, width).
+        checksum: CRC-32 of the content.
+        sums: of the values and of their squares, for each channel.
+    """
+
+    content: bytes
+    shape: tuple[int, ...]
+    checksum: int
+    sums: list[tuple[int, int]]
+
+
+def fill(folder: Path, origin: Origin, largest: int | None, compressed: bool) -> None:
     """Write the cache of an origin into an empty folder.
 
     Raises:
@@ -47,7 +70,7 @@ def fill(folder: Path, origin: Origin, largest: int | None) -> None:
     reasons: list[tuple[str, str]] = []
     start = skipped = done = 0
     with bar("decoding", origin.total) as advance, open(folder / PIXELS, "xb") as file:
-        for count, (item, found) in enumerate(_decoded(origin.items(), largest), 1):
+        for count, (item, found) in enumerate(_decoded(origin.items(), largest, compressed), 1):
             done += item.size
             advance(item.size)
             if isinstance(found, BadPicture):
@@ -55,13 +78,12 @@ def fill(folder: Path, origin: Origin, largest: int | None) -> None:
                 if len(reasons) < _TOLD:
                     reasons.append((_told(item.name), _told(str(found))))
                 continue
-            pixels = found.numpy()
-            file.write(pixels.data)
-            index.append((start, *pixels.shape, zlib.crc32(pixels.data)))
+            file.write(found.content)
+            index.append((start, *found.shape, found.checksum, len(found.content)))
             labels.append(item.label)
             names.append(_told(item.name))
-            sums.add(pixels)
-            start += pixels.nbytes
+            sums.add(found)
+            start += len(found.content)
             if not count % _LOOK:
                 _check_room(folder, origin, start, start * max(0.0, origin.total / done - 1) if done else 0.0)
         file.flush()
@@ -79,6 +101,7 @@ def fill(folder: Path, origin: Origin, largest: int | None) -> None:
         "format": FORMAT,
         "data": _told(origin.data),
         "largest": largest,
+        "compressed": compressed,
         "pictures": len(index),
         "channels": len(mean),
         "mean": mean,
@@ -103,19 +126,23 @@ def seal(header: dict[str, Any]) -> str:
     return digest(json.dumps(rest, sort_keys=True).encode())
 
 
-def _decoded(items: Iterable[Item], largest: int | None) -> Iterator[tuple[Item, Tensor | BadPicture]]:
+def workers() -> int:
+    """Threads that decode."""
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _decoded(
+    items: Iterable[Item], largest: int | None, compressed: bool
+) -> Iterator[tuple[Item, Stored | BadPicture]]:
     """Each item with its picture, or with what is wrong with it, in order; a few at a time are in memory."""
     bombs = pillow().DecompressionBombWarning  # whose pictures are refused and counted
-    workers = min(
-        8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    waiting: deque[tuple[Item, Future[Tensor | BadPicture]]] = deque()
-    with warnings.catch_warnings(), ThreadPoolExecutor(workers) as pool:
+    waiting: deque[tuple[Item, Future[Stored | BadPicture]]] = deque()
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers()) as pool:
         warnings.simplefilter("ignore", bombs)
         try:
             for item in items:
-                waiting.append((item, pool.submit(_read, item, largest)))
-                if len(waiting) >= 4 * workers:
+                waiting.append((item, pool.submit(_read, item, largest, compressed)))
+                if len(waiting) >= 4 * workers():
                     first, future = waiting.popleft()
                     yield first, future.result()
             while waiting:
@@ -125,31 +152,48 @@ def _decoded(items: Iterable[Item], largest: int | None) -> Iterator[tuple[Item,
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _read(item: Item, largest: int | None) -> Tensor | BadPicture:
+def _read(item: Item, largest: int | None, compressed: bool) -> Stored | BadPicture:
     try:
-        return item.read(largest)
+        picture = item.read(largest)
+        content = _jpeg(picture) if compressed else picture.numpy().tobytes()
+        return Stored(content, tuple(picture.shape), zlib.crc32(content), _sums(picture.numpy()))
     except BadPicture as error:
         return error
     except OSError as error:  # removed or unreadable
         return BadPicture(error.strerror or str(error))
 
 
+def _jpeg(picture: Tensor) -> bytes:
+    """A picture as a JPEG file."""
+    image = pillow().fromarray(picture[0].numpy() if len(picture) == 1 else picture.movedim(0, -1).numpy())
+    file = io.BytesIO()
+    try:
+        image.save(file, "JPEG", quality=_QUALITY, subsampling=0)
+    except OSError as error:
+        raise BadPicture(f"it cannot be compressed: {error}") from error  # a side of more than 65,500 pixels
+    return file.getvalue()
+
+
+def _sums(pixels: np.ndarray) -> list[tuple[int, int]]:
+    """Sums of the values and of their squares in each channel; exact, as whole numbers."""
+    return [
+        (int(channel.sum(dtype=np.int64)), int(np.square(channel, dtype=np.uint32).sum(dtype=np.int64)))
+        for channel in pixels
+    ]
+
+
 class _Sums:
-    """Sums over pixels for mean and standard deviation; exact, as whole numbers."""
+    """Sums over all pictures, for mean and standard deviation."""
 
     def __init__(self) -> None:
         self._colour, self._first, self._second, self._count = False, [0, 0, 0], [0, 0, 0], 0
 
-    def add(self, pixels: np.ndarray) -> None:
-        """Pixels (1 or 3, height, width)."""
-        self._colour |= len(pixels) == 3
-        self._count += pixels[0].size
-        sums = [
-            (int(channel.sum(dtype=np.int64)), int(np.square(channel, dtype=np.uint32).sum(dtype=np.int64)))
-            for channel in pixels
-        ]
+    def add(self, picture: Stored) -> None:
+        """Count one picture."""
+        self._colour |= len(picture.sums) == 3
+        self._count += picture.shape[1] * picture.shape[2]
         for channel in range(3):
-            first, second = sums[channel % len(sums)]
+            first, second = picture.sums[channel % len(picture.sums)]
             self._first[channel] += first
             self._second[channel] += second
 
@@ -169,7 +213,7 @@ def _check_room(folder: Path, origin: Origin, written: int, missing: float) -> N
         raise ValueError(
             f"the decoded pictures of {origin.data} must fit on the disk of {folder.parent}: they would "
             f"take about {size_of(int(written + missing))}, and {size_of(free + written)} are free; reduce "
-            "them by largest, or choose another place by cache"
+            "them by largest, keep them compressed by compressed=True, or choose another place by cache"
         )
 
 

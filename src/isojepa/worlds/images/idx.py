@@ -4,7 +4,9 @@
 
 A folder of them holds train-images-idx3-ubyte, train-labels-idx1-ubyte and the same with t10k for the
 test split, each with .gz or without; Debian's dataset-fashion-mnist and MNIST itself are such folders.
-Plain files are memory-mapped, gzipped ones expanded into memory: MNIST's 60,000 images take 47 MB.
+Plain files are memory-mapped, gzipped ones expanded into memory: MNIST's 60,000 images take 47 MB. Names
+of the classes, which the format does not have, may stand in a file classes.txt beside them, one in a
+line.
 """
 
 import gzip
@@ -16,24 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from isojepa.opening import check_expanded, open_plain
+from isojepa.worlds.images.arrays import class_names
 from isojepa.worlds.images.pictures import Stack
 
 NAME = re.compile(r"(?P<split>.*?)[-_.]?(?P<what>images|labels)[-_.]idx[1-4][-_.]ubyte(\.gz)?", re.IGNORECASE)
 _UBYTE = 8  # the type of the values
-FASHION = (
-    *(
-        "T-shirt/top",
-        "Trouser",
-        "Pullover",
-        "Dress",
-        "Coat",
-        "Sandal",
-        "Shirt",
-        "Sneaker",
-        "Bag",
-        "Ankle boot",
-    ),
-)  # IDX files name no classes; these are those of Fashion-MNIST, for pages and tables
 
 
 def idx_pictures(images: Path, labels: Path | None = None) -> Stack:
@@ -46,7 +35,9 @@ def idx_pictures(images: Path, labels: Path | None = None) -> Stack:
     if found.ndim not in (3, 4):
         raise ValueError(f"{images} must hold images, (images, height, width), got shape {found.shape}")
     try:
-        return Stack(found, None if labels is None else np.array(read_idx(labels)))
+        return Stack(
+            found, None if labels is None else np.array(read_idx(labels)), class_names(images.parent)
+        )
     except ValueError as error:
         raise ValueError(f"{images}: {error}") from error
 

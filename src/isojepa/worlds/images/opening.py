@@ -24,12 +24,12 @@ from isojepa.arguments import check_count, checked
 from isojepa.names import shown
 from isojepa.opening import plain_file
 from isojepa.worlds.images.arrays import npy_pictures, npz_pictures, npz_splits
-from isojepa.worlds.images.cache import cached
+from isojepa.worlds.images.cache import Cached, cached
 from isojepa.worlds.images.datasets import dataset_pictures, is_dataset
 from isojepa.worlds.images.decoding import SUFFIXES
 from isojepa.worlds.images.folders import folder_origin
 from isojepa.worlds.images.idx import NAME, idx_pictures
-from isojepa.worlds.images.origins import natural
+from isojepa.worlds.images.origins import Origin, natural
 from isojepa.worlds.images.parquet import parquet_origin
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.shards import SHARDS, shard_origin
@@ -46,11 +46,17 @@ _TAKEN = (
 _WHOLE = ""  # the split of data that have none
 _DECODED = {"parquet": parquet_origin, "shard": shard_origin}
 Ways = dict[str, Callable[[], Pictures]]
+Keep = Callable[[Origin], Cached]
 
 
 @checked
 def open_pictures(
-    data: Any, *, split: str | None = None, cache: Path | None = None, largest: int | None = None
+    data: Any,
+    *,
+    split: str | None = None,
+    cache: Path | None = None,
+    largest: int | None = None,
+    compressed: bool = False,
 ) -> Pictures:
     """The pictures of a folder, of files, or of a data set object.
 
@@ -61,6 +67,8 @@ def open_pictures(
         cache: the folder that what is decoded is kept in; None for the user's own (`default_cache`).
         largest: pixels of the shorter side to which larger pictures are reduced when they are decoded; None
             keeps them.
+        compressed: whether decoded pictures are kept as JPEG files of quality 95, for sets that are too large
+            to be kept as pixels; they are then decoded at each reading.
 
     Raises:
         ValueError: there is nothing that can be read, or no such split.
@@ -82,16 +90,10 @@ def open_pictures(
             )
         if split is not None:
             raise ValueError(f"split must be None for a data set object, which is one split, got {split!r}")
-        return dataset_pictures(data, cache=cache, largest=largest)
+        return dataset_pictures(data, cache=cache, largest=largest, compressed=compressed)
     path = Path(data).expanduser()
-    ways = _ways(path, split, cache, largest)
-    wanted = _WHOLE if split is None else SPLITS.get(split.lower(), split)
-    if split is None and _WHOLE not in ways:
-        wanted = "train" if "train" in ways or len(ways) != 1 else next(iter(ways))
-    if wanted not in ways:
-        told = ", ".join(name for name in ways if name) or "none"
-        raise ValueError(f"split must be one that {path} has ({told}), got {split!r}")
-    return ways[wanted]()
+    ways = _ways(path, split, partial(cached, cache=cache, largest=largest, compressed=compressed))
+    return _chosen(ways, path, split)
 
 
 @checked
@@ -101,18 +103,33 @@ def splits(data: Path) -> tuple[str, ...]:
     Raises:
         ValueError: there is nothing that can be read.
     """
-    found = [name for name in _ways(Path(data).expanduser(), None, None, None) if name]
-    return tuple(sorted(found, key=lambda name: (["train", "val", "test", name].index(name), name)))
+    return _ordered(_ways(Path(data).expanduser(), None, cached))
 
 
-def _ways(path: Path, split: str | None, cache: Path | None, largest: int | None) -> Ways:
-    """How each split of the data is opened."""
+def _ordered(ways: Ways) -> tuple[str, ...]:
+    named = filter(None, ways)
+    return tuple(sorted(named, key=lambda name: (["train", "val", "test", name].index(name), name)))
+
+
+def _chosen(ways: Ways, path: Path, split: str | None) -> Pictures:
+    """The split that was asked for, or train, or the only one."""
+    wanted = _WHOLE if split is None else SPLITS.get(split.lower(), split)
+    if split is None and _WHOLE not in ways:
+        wanted = "train" if "train" in ways or len(ways) != 1 else next(iter(ways))
+    if wanted not in ways:
+        told = ", ".join(_ordered(ways)) or "none"
+        raise ValueError(f"split must be one that {path} has ({told}), got {split!r}")
+    return ways[wanted]()
+
+
+def _ways(path: Path, split: str | None, keep: Keep) -> Ways:
+    """How each split of the data is opened; `keep` decodes an origin once."""
     if not path.is_dir():
         plain_file(path)
         kind = _kind(path)
         if kind in (None, "picture"):
             raise ValueError(f"data must be {_TAKEN}, got the file {path}")
-        ways = _files({kind: [path]}, path.parent, cache, largest)
+        ways = _files({kind: [path]}, path.parent, keep)
         if len(ways) == 1 and split is None:
             return {_WHOLE: next(iter(ways.values()))}
         return ways
@@ -120,43 +137,43 @@ def _ways(path: Path, split: str | None, cache: Path | None, largest: int | None
     named = {SPLITS[entry.name.lower()]: entry for entry in folders if entry.name.lower() in SPLITS}
     chosen = [] if split is None else [entry for entry in folders if entry.name == split]
     if named and len(named) == len(folders):
-        return {name: _below(entry, cache, largest) for name, entry in named.items()}
+        return {name: _below(entry, keep) for name, entry in named.items()}
     if split is not None and (chosen or SPLITS.get(split.lower()) in named):
         entry = chosen[0] if chosen else named[SPLITS[split.lower()]]
-        return {SPLITS.get(split.lower(), split): _below(entry, cache, largest)}
+        return {SPLITS.get(split.lower(), split): _below(entry, keep)}
     kinds: dict[str, list[Path]] = {}
     for entry in sorted(path.iterdir(), key=lambda entry: natural(entry.name)):
         kind = None if entry.name.startswith(".") or not entry.is_file() else _kind(entry)
         if kind is not None:
             kinds.setdefault(kind, []).append(entry)
     if not kinds and [entry.name for entry in folders] == ["data"]:  # as the hubs lay their files out
-        below = _ways(path / "data", split, cache, largest)
+        below = _ways(path / "data", split, keep)
         if set(below) != {_WHOLE}:
             return below
     if not kinds or (folders and set(kinds) == {"picture"}):
-        return {_WHOLE: lambda: cached(folder_origin(path), cache, largest)}
+        return {_WHOLE: lambda: keep(folder_origin(path))}
     if len(kinds) > 1:
         told = ", ".join(f"{paths[0].name} ({kind})" for kind, paths in kinds.items())
         raise ValueError(f"{path} must hold files of one kind, got {told}: name the file that is meant")
-    return _files(kinds, path, cache, largest)
+    return _files(kinds, path, keep)
 
 
-def _below(folder: Path, cache: Path | None, largest: int | None) -> Callable[[], Pictures]:
-    return lambda: open_pictures(folder, cache=cache, largest=largest)
+def _below(folder: Path, keep: Keep) -> Callable[[], Pictures]:
+    return lambda: _chosen(_ways(folder, None, keep), folder, None)
 
 
-def _files(kinds: dict[str, list[Path]], root: Path, cache: Path | None, largest: int | None) -> Ways:
+def _files(kinds: dict[str, list[Path]], root: Path, keep: Keep) -> Ways:
     """How each split of files of one kind is opened."""
     ((kind, paths),) = kinds.items()
     if kind == "picture":
-        return {_WHOLE: lambda: cached(folder_origin(root), cache, largest)}
+        return {_WHOLE: lambda: keep(folder_origin(root))}
     groups: dict[str, list[Path]] = {}
     for path in paths:
         groups.setdefault(_split(path), []).append(path)
     ways: Ways = {}
     for name, group in groups.items():
         if kind in _DECODED:
-            ways[name] = partial(_decoded, kind, group, root, cache, largest)
+            ways[name] = partial(_decoded, kind, group, root, keep)
         elif kind == "npz":
             path = _only(group)
             inside = npz_splits(path) if not name else ()
@@ -171,8 +188,8 @@ def _files(kinds: dict[str, list[Path]], root: Path, cache: Path | None, largest
     return ways
 
 
-def _decoded(kind: str, paths: list[Path], root: Path, cache: Path | None, largest: int | None) -> Pictures:
-    return cached(_DECODED[kind](paths, root), cache, largest)
+def _decoded(kind: str, paths: list[Path], root: Path, keep: Keep) -> Pictures:
+    return keep(_DECODED[kind](paths, root))
 
 
 def _idx(group: list[Path]) -> Callable[[], Pictures]:

@@ -79,7 +79,7 @@ def _items(path: Path) -> Iterator[Item]:
     while True:
         try:
             found = next(members, None)
-        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
+        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
             found, reason = None, " ".join(str(error).split())
         if found is None:
             break

@@ -1,10 +1,10 @@
 """Images: pictures as a source, whose views are random crops.
 
-All random numbers of a picture's views come from the stream of that picture in that epoch, in one call: a crop
-is a function of (seed, epoch, picture), whatever the batch, the worker or the rank that cuts it.
+All random numbers of a picture's views come from the stream of that picture in that epoch, in one call: a
+crop is a function of (seed, epoch, picture), whatever the batch, the worker or the rank that cuts it.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -14,13 +14,12 @@ from isojepa.arguments import checked
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.arguments import check_count
 from isojepa.worlds.batch import Batch
+from isojepa.worlds.images.choice import Choice, shorter_side
 from isojepa.worlds.images.deferred import Deferred
 from isojepa.worlds.images.draws import NUMBERS, draw
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.views import Range, Views
+from isojepa.worlds.images.views import Views
 from isojepa.worlds.source import Facts, Streams
-
-_LOOKED_AT = 16  # pictures whose sizes are looked at where they differ
 
 
 class Images:
@@ -97,55 +96,22 @@ def shapes(views: Views, channels: int) -> tuple[tuple[int, ...], ...]:
     return tuple((channels, size, size) for size in views.sizes)
 
 
-def shorter_side(pictures: Pictures) -> int:
-    """Pixels of the pictures' shorter side; the median of a few where they differ."""
-    if pictures.shape is not None:
-        return min(pictures.shape[1:])
-    few = torch.linspace(0, len(pictures) - 1, min(_LOOKED_AT, len(pictures))).long()
-    sides = sorted(min(image.shape[-2:]) for image in pictures.read(few))
-    return int(sides[len(sides) // 2])
-
-
 @register("world", "images")
 @dataclass(frozen=True)
-class ImagesSpec(Spec):
+class ImagesSpec(Choice, Spec):
     """Random crops of pictures: a folder, arrays, IDX, Parquet or tar files, or a data set of torchvision."""
 
     data: str = ""
     """Where the pictures are."""
     split: str | None = None
     """Part of the data, where it has parts, e.g. train."""
-    views: str = "auto"
-    """Settings by name: released, paper, minimal, social-a, social-b, a side in pixels; auto goes by size."""
-    global_views: int | None = None
-    """Number of global views; by default that of the named settings, as with all that follow."""
-    local_views: int | None = None
-    """Number of local views."""
-    global_size: int | None = None
-    """Side of global views in pixels."""
-    local_size: int | None = None
-    """Side of local views in pixels."""
-    global_scale: Range | None = None
-    """Share of the area that global crops have, from and to."""
-    local_scale: Range | None = None
-    """Share of the area that local crops have, from and to."""
-    flip: float | None = None
-    """Probability that left and right change places."""
-    jitter: float | None = None
-    """Probability that brightness, contrast, saturation and hue change."""
-    grey: float | None = None
-    """Probability that colours are dropped."""
-    blur: float | None = None
-    """Probability of a Gaussian blur."""
-    solarize: float | None = None
-    """Probability that bright values are turned round."""
 
     def resolve(self, context: Context) -> "ImagesSpec":
         """The same with the settings of the views written out; "auto" looks at the pictures' size."""
         if self.views == "auto" and not self.data:
             return self
-        chosen = self.settings(None if self.views != "auto" else self._pictures())
-        return replace(self, **{name: getattr(chosen, name) for name in self._overrides()})
+        chosen = self.settings(self._pictures() if self.views == "auto" else None)
+        return replace(self, **{name: getattr(chosen, name) for name in self.changes})
 
     def build(self, context: Context) -> Images:
         pictures = self._pictures()
@@ -153,17 +119,10 @@ class ImagesSpec(Spec):
 
     def around(self, seed: int) -> Context:
         """Known from the size of the pictures alone."""
+        if not self.data:  # nothing is known of no pictures
+            return Context(seed=seed)
         pictures = self._pictures()
         return Context(shapes=shapes(self.settings(pictures), pictures.channels), seed=seed)
-
-    def settings(self, pictures: Pictures | None = None) -> Views:
-        """The named settings with what is set otherwise; "auto" needs the pictures."""
-        if self.views != "auto" or pictures is None:
-            chosen = Views.named(self.views)
-        else:
-            chosen = Views.for_size(shorter_side(pictures))
-        own = {name: value for name in self._overrides() if (value := getattr(self, name)) is not None}
-        return replace(chosen, **own)
 
     def _pictures(self) -> Pictures:
         from isojepa.worlds.images.opening import open_pictures  # libraries of others, only where needed
@@ -171,7 +130,3 @@ class ImagesSpec(Spec):
         if not self.data:
             raise ValueError("data must say where the pictures are, got nothing")
         return open_pictures(self.data, split=self.split)
-
-    def _overrides(self) -> list[str]:
-        ours = {part.name for part in fields(Views)}
-        return [part.name for part in fields(self) if part.name in ours]

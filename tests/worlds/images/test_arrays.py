@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import torch
+
+from isojepa.worlds.images import open_pictures, splits
+from tests.worlds.images.files import noise
+
+IMAGES = np.stack([noise(6, 5, seed=seed) for seed in range(4)])
+
+
+def test_an_npy_file_stays_on_the_disk(tmp_path):
+    np.save(tmp_path / "some.npy", IMAGES)
+    pictures = open_pictures(tmp_path / "some.npy")
+    assert isinstance(pictures._images, np.memmap)
+    assert (pictures.read(torch.tensor([2]))[0].movedim(0, -1).numpy() == IMAGES[2]).all()
+
+
+def test_labels_lie_beside_images(tmp_path):
+    np.save(tmp_path / "train_images.npy", IMAGES)
+    np.save(tmp_path / "train_labels.npy", np.array([1, 0, 1, 0]))
+    np.save(tmp_path / "test_images.npy", IMAGES[:1])
+    assert splits(tmp_path) == ("train", "test")
+    assert open_pictures(tmp_path).labels.tolist() == [1, 0, 1, 0]
+    assert open_pictures(tmp_path, split="test").labels is None
+
+
+def test_an_npz_file_has_images_labels_and_classes(tmp_path):
+    np.savez(tmp_path / "d.npz", images=IMAGES, labels=[[1], [0], [1], [0]], classes=["cat", "dog"])
+    pictures = open_pictures(tmp_path / "d.npz")
+    assert pictures.classes == ("cat", "dog")
+    assert pictures.labels.tolist() == [1, 0, 1, 0]
+
+
+def test_labels_may_be_text(tmp_path):
+    np.savez(tmp_path / "d.npz", x=IMAGES, y=["dog", "cat", "dog", "cat"])
+    pictures = open_pictures(tmp_path / "d.npz")
+    assert (pictures.classes, pictures.labels.tolist()) == (("cat", "dog"), [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("names", ["{0}_images {0}_labels", "x_{0} y_{0}"])
+def test_an_npz_file_may_hold_splits(tmp_path, names):
+    arrays = {}
+    for split, count in (("train", 4), ("test", 2)):
+        images, labels = names.format(split).split()
+        arrays |= {images: IMAGES[:count], labels: np.arange(count) % 2}
+    np.savez(tmp_path / "d.npz", **arrays)
+    assert splits(tmp_path / "d.npz") == ("train", "test")
+    assert len(open_pictures(tmp_path / "d.npz")) == 4
+    assert len(open_pictures(tmp_path, split="test")) == 2
+    with pytest.raises(ValueError, match=r"split must be one that .* has \(train, test\), got 'val'"):
+        open_pictures(tmp_path, split="val")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"pictures": IMAGES}, "must hold images, or x, got pictures"),
+        ({"images": IMAGES.astype(float)}, "uint8"),
+        ({"images": IMAGES, "labels": [0, 1]}, "4 whole numbers"),
+        ({"images": IMAGES, "labels": [0, 1, 2, 0], "classes": ["a", "b"]}, "below the 2 classes, got 2"),
+        ({"images": np.array([None])}, "cannot be read|allow_pickle"),
+    ],
+)
+def test_what_an_npz_file_must_hold_is_said(tmp_path, arrays, message):
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        open_pictures(tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("name", ["d.npz", "d.npy"])
+def test_damaged_files_are_an_error(tmp_path, name):
+    path = tmp_path / name
+    (np.save if name.endswith("npy") else np.savez)(path, IMAGES)
+    content = path.read_bytes()
+    for end in (0, 5, 40, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:end])
+        with pytest.raises(ValueError, match=r"d\.np"):
+            open_pictures(path)
+
+
+def test_a_small_file_that_would_expand_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("isojepa.opening.EXPANDED", 1 << 16)
+    np.savez_compressed(tmp_path / "d.npz", images=np.zeros((400, 64, 64), dtype=np.uint8))
+    with pytest.raises(ValueError, match="must expand to at most"):
+        open_pictures(tmp_path / "d.npz")
+
+
+def test_several_files_for_one_split_are_an_error(tmp_path):
+    np.save(tmp_path / "a.npy", IMAGES)
+    np.save(tmp_path / "b.npy", IMAGES)
+    with pytest.raises(ValueError, match=r"one such file for each split, got a\.npy, b\.npy"):
+        open_pictures(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["d.npz", "d.npy"])
+def test_flipped_bytes_give_pictures_or_an_error_that_names_the_file(tmp_path, name):
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    if name.endswith("npy"):
+        np.save(path, IMAGES)
+    else:
+        np.savez_compressed(path, images=IMAGES)
+    content = path.read_bytes()
+    for _ in range(150):
+        damaged = bytearray(content)
+        damaged[rng.integers(0, len(content))] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            assert len(open_pictures(path))
+        except ValueError as error:
+            told = str(error)
+            assert name in told

@@ -1,0 +1,181 @@
+import contextlib
+import io
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+import torch
+
+from isojepa.worlds.images import BadPicture, decode
+from isojepa.worlds.images.decoding import FORMATS, MOST_PIXELS
+from tests.worlds.images.files import PIL, encoded, noise
+
+
+def hwc(picture):
+    return picture.movedim(0, -1).numpy()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (5, 7)])
+def test_colours_of_lossless_files_are_those_that_were_written(kind, shape):
+    pixels = noise(*shape)
+    assert (hwc(decode(encoded(pixels, kind))) == pixels).all()
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP", "GIF", "JPEG2000", "AVIF"])
+def test_formats_that_lose_something_are_read_too(kind):
+    if kind not in PIL.registered_extensions().values():
+        pytest.skip(f"this Pillow has no {kind}")
+    assert kind in FORMATS
+    assert decode(encoded(noise(32, 48), kind)).shape == (3, 32, 48)
+
+
+def test_grey_stays_one_channel():
+    pixels = noise(4, 6, channels=1)
+    found = decode(encoded(pixels))
+    assert found.shape == (1, 4, 6)
+    assert (found[0].numpy() == pixels).all()
+
+
+def test_one_bit_is_black_and_white():
+    pixels = noise(4, 6, channels=1) > 127
+    assert (decode(encoded(PIL.fromarray(pixels)))[0].numpy() == pixels * 255).all()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_scaled_and_not_clipped(kind):
+    values = np.array([[0, 128, 129, 256, 1_000, 32_768, 65_534, 65_535]], dtype=np.uint16)
+    wanted = np.rint(values / 65_535 * 255)
+    assert decode(encoded(values, kind))[0].tolist() == wanted.tolist()
+
+
+def test_integers_and_fractions_are_taken_where_their_range_is_known():
+    values = np.array([[0, 1_000, 65_535]], dtype=np.int32)
+    wanted = np.rint(values / 65_535 * 255).tolist()
+    assert decode(encoded(values, "TIFF"))[0].tolist() == wanted
+    assert decode(encoded((values / 65_535).astype(np.float32), "TIFF"))[0].tolist() == wanted
+
+
+@pytest.mark.parametrize("value", [-1.0, 1.5, float("nan")])
+def test_fractions_of_an_unknown_range_are_refused(value):
+    with pytest.raises(BadPicture, match=r"outside \[0, 1\]"):
+        decode(encoded(np.full((2, 2), value, dtype=np.float32), "TIFF"))
+
+
+def test_integers_beyond_sixteen_bits_are_refused():
+    with pytest.raises(BadPicture, match="65535"):
+        decode(encoded(np.full((2, 2), 70_000, dtype=np.int32), "TIFF"))
+
+
+def test_transparency_is_laid_over_white():
+    pixels = noise(5, 7, channels=4)
+    alpha = pixels[..., 3:].astype(float) / 255
+    wanted = pixels[..., :3] * alpha + 255 * (1 - alpha)
+    assert np.abs(hwc(decode(encoded(pixels))) - wanted).max() <= 1
+
+
+def test_transparent_grey_is_grey_over_white():
+    image = PIL.fromarray(noise(5, 7, channels=1)).convert("LA")
+    image.putalpha(0)
+    assert decode(encoded(image)).tolist() == torch.full((1, 5, 7), 255).tolist()
+
+
+def test_a_palette_gives_its_colours_and_its_transparent_entry_white():
+    image = PIL.new("P", (2, 1))
+    image.putpalette([10, 20, 30, 40, 50, 60])
+    image.putdata([0, 1])
+    assert hwc(decode(encoded(image))).tolist() == [[[10, 20, 30], [40, 50, 60]]]
+    assert hwc(decode(encoded(image, transparency=1))).tolist() == [[[10, 20, 30], [255, 255, 255]]]
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "JPEG"])
+def test_cmyk_is_turned_into_the_colours_it_prints(kind):
+    image = PIL.new("CMYK", (16, 16), (255, 0, 0, 0))  # cyan
+    assert np.abs(hwc(decode(encoded(image, kind))) - np.array([0.0, 255, 255])).max() <= 3
+
+
+@pytest.mark.parametrize(("orientation", "turns"), [(3, 2), (6, 3), (8, 1)])
+def test_pictures_are_turned_upright(orientation, turns):
+    pixels, notes = noise(4, 6), PIL.Exif()
+    notes[0x0112] = orientation
+    assert (hwc(decode(encoded(pixels, exif=notes))) == np.rot90(pixels, turns)).all()
+
+
+def test_of_several_frames_the_first_is_read():
+    frames = [PIL.new("L", (3, 3), value) for value in (10, 200)]
+    found = decode(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    assert found.unique().tolist() == [10]
+
+
+@pytest.mark.parametrize("size", [(90, 60), (60, 90)])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_larger_pictures_are_reduced_to_the_shorter_side(kind, size):
+    smooth = PIL.fromarray(noise(3, 3)).resize(size)
+    found = decode(encoded(smooth, kind, **({"quality": 95} if kind == "JPEG" else {})), largest=20)
+    assert min(found.shape[1:]) == 20
+    assert max(found.shape[1:]) == 30
+    wanted = np.asarray(smooth.resize((found.shape[2], found.shape[1]), PIL.Resampling.BOX), dtype=float)
+    assert np.abs(hwc(found) - wanted).mean() < 6
+
+
+def test_smaller_pictures_are_not_enlarged():
+    assert decode(encoded(noise(5, 9)), largest=20).shape == (3, 5, 9)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
+def test_a_file_cut_anywhere_is_refused_by_one_type_of_error(kind):
+    content = encoded(noise(64, 64), kind)
+    for end in np.linspace(0, len(content) * 0.9, 25).astype(int).tolist():
+        with pytest.raises(BadPicture):
+            decode(content[:end])
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_damaged_bytes_give_a_picture_or_that_error(kind):
+    content, rng = encoded(noise(24, 24), kind), np.random.default_rng(1)
+    for _ in range(60):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 4):
+            damaged[place] = rng.integers(256)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(BadPicture):
+                assert decode(bytes(damaged)).dtype == torch.uint8
+
+
+def claimed(width, height):
+    """A PNG file of a few bytes that claims to have so many pixels."""
+
+    def chunk(kind, content):
+        return (
+            len(content).to_bytes(4, "big") + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+        )
+
+    head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes((8, 0, 0, 0, 0))
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Image size")
+@pytest.mark.parametrize("side", [9_500, 12_000, 31_623, 1 << 20])
+def test_gigapixels_are_refused_before_they_are_expanded(side):
+    assert side**2 > MOST_PIXELS
+    with pytest.raises(BadPicture, match=f"between 1 and {MOST_PIXELS} pixels"):
+        decode(claimed(side, side))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"text", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"\xff\xd8"]
+)
+def test_what_is_no_picture_is_refused_and_no_program_is_run_for_it(content):
+    with pytest.raises(BadPicture):
+        decode(content)
+
+
+def test_postscript_is_not_among_the_formats():
+    file = io.BytesIO()
+    PIL.new("RGB", (4, 4)).save(file, "EPS")
+    with pytest.raises(BadPicture, match="no format that is read here"):
+        decode(file.getvalue())

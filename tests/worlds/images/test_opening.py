@@ -1,0 +1,102 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isojepa.worlds.images import open_pictures, splits
+from tests.worlds.images.files import classes, noise, write
+
+
+def test_a_split_is_a_folder_by_one_of_its_names(tmp_path):
+    classes(tmp_path / "data" / "training", {"a": 3, "b": 1})
+    classes(tmp_path / "data" / "valid", {"a": 1, "b": 1})
+    options = {"cache": tmp_path / "cache"}
+    assert splits(tmp_path / "data") == ("train", "val")
+    assert len(open_pictures(tmp_path / "data", **options)) == 4
+    assert len(open_pictures(tmp_path / "data", split="train", **options)) == 4
+    for name in ("val", "validation", "valid"):
+        assert len(open_pictures(tmp_path / "data", split=name, **options)) == 2
+    with pytest.raises(ValueError, match=r"split must be one that .* has \(train, val\), got 'test'"):
+        open_pictures(tmp_path / "data", split="test", **options)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    classes(tmp_path / "data", {"car": 1, "train": 2})
+    pictures = open_pictures(tmp_path / "data", cache=tmp_path / "cache")
+    assert pictures.classes == ("car", "train")
+    assert splits(tmp_path / "data") == ()
+
+
+def test_a_split_of_any_name_is_a_folder(tmp_path):
+    classes(tmp_path / "data" / "train", {"a": 3, "b": 1})
+    classes(tmp_path / "data" / "extra", {"a": 1, "b": 1})
+    assert len(open_pictures(tmp_path / "data", split="extra", cache=tmp_path / "cache")) == 2
+    assert len(open_pictures(tmp_path / "data", split="train", cache=tmp_path / "cache")) == 4
+
+
+def test_data_without_splits_refuse_one(tmp_path):
+    classes(tmp_path / "data", {"a": 1, "b": 1})
+    with pytest.raises(ValueError, match=r"has \(none\), got 'test'"):
+        open_pictures(tmp_path / "data", split="test", cache=tmp_path / "cache")
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(ValueError, match="does not exist"):
+        open_pictures(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "one.png", "noending"])
+def test_a_file_of_another_kind_is_refused_with_what_is_taken(tmp_path, name):
+    write(tmp_path / name, noise(2, 2))
+    with pytest.raises(
+        ValueError, match=rf"data must be a folder of pictures.*\.parquet.*got the file .*{name}"
+    ):
+        open_pictures(tmp_path / name)
+
+
+def test_files_of_several_kinds_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", noise(2, 2))
+    write(tmp_path / "b.tar", b"")
+    with pytest.raises(ValueError, match=r"files of one kind, got a\.npy \(npy\), b\.tar \(shard\)"):
+        open_pictures(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.npy")
+    with pytest.raises(ValueError, match="must be a plain file, got a pipe"):
+        open_pictures(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("largest", [0, -5, 2.5, "many"])
+def test_largest_is_a_positive_number(tmp_path, largest):
+    classes(tmp_path / "data", {"a": 1, "b": 1})
+    with pytest.raises(ValueError, match="largest must be"):
+        open_pictures(tmp_path / "data", largest=largest, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "command"),
+    [("PIL", "data", "isojepa[vision]"), ("pyarrow", "a.parquet", "isojepa[data]")],
+)
+def test_a_missing_library_is_named_with_the_command_that_brings_it(
+    tmp_path, monkeypatch, library, name, command
+):
+    classes(tmp_path / "data", {"a": 1, "b": 1})
+    write(tmp_path / "a.parquet", b"")
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError) as told:
+        open_pictures(tmp_path / name, cache=tmp_path / "cache")
+    assert f"pip install '{command}'" in str(told.value)
+
+
+def test_the_tool_that_fetches_data_tells_what_it_does():
+    tool = Path(__file__).parents[3] / "tools" / "data"
+    told = subprocess.run([sys.executable, tool, "--help"], capture_output=True, text=True, check=True)
+    assert "fashion-mnist" in told.stdout
+    wrong = subprocess.run([sys.executable, tool, "imagenet"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "invalid choice: 'imagenet'" in wrong.stderr
