@@ -17,6 +17,7 @@ import sigreg
 import textbook
 import torch
 from certifying import certificates
+from lejepa import lejepa
 from measure import alternate, row, stepper
 from rich.console import Console
 from rich.table import Table
@@ -131,8 +132,8 @@ def _merged(rows: list[dict]) -> list[dict]:
 def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
-    Arguments are the groups to measure, by default all: sigreg, step, reference, busy, starting, infonce,
-    certificates, sweeping, views, demo.
+    Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
+    infonce, certificates, sweeping, views, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -147,6 +148,7 @@ def main() -> int:
             *sigreg.table_6(),
             *sigreg.half_precision(),
         ],
+        "lejepa": lejepa,
         "step": lambda: [
             *step("2D spiral, published settings", published, 5),
             *step("2D spiral, default settings (few slices)", default, None),

@@ -30,6 +30,7 @@ ORDER = [
     "objectives",
     "evaluations",
     "training",
+    "watching",
     "config",
     "runs",
     "testing",

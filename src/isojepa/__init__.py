@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         registry,
         testing,
         training,
+        watching,
         worlds,
     )
     from isojepa.certificates import Certificate, certify
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from isojepa.runs import load, train
     from isojepa.seeds import generator
     from isojepa.training import Recipe, Record, Run, fit
+    from isojepa.watching import watch
 
 _ROOMS = (
     "certificates",
@@ -38,6 +40,7 @@ _ROOMS = (
     "registry",
     "testing",
     "training",
+    "watching",
     "worlds",
 )
 _HOMES = {  # of each other public name, the module that has it
@@ -51,6 +54,7 @@ _HOMES = {  # of each other public name, the module that has it
     "generator": "isojepa.seeds",
     "load": "isojepa.runs",
     "train": "isojepa.runs",
+    "watch": "isojepa.watching",
 }
 
 __all__ = [
@@ -74,6 +78,8 @@ __all__ = [
     "testing",
     "train",
     "training",
+    "watch",
+    "watching",
     "worlds",
 ]
 

@@ -73,6 +73,11 @@ COMMANDS = {
         "Sweep",
         "Make every run of a study: train and score what is not done yet, one record each.",
     ),
+    "select": Command(
+        "isojepa.cli.select",
+        "Select",
+        "Name the run to keep from training losses alone, and say how sure that is.",
+    ),
     "study": Command(
         "isojepa.cli.study",
         "Study",

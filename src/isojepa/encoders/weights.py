@@ -100,7 +100,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _by_names(
     own: Mapping[str, Tensor], given: Mapping[str, Tensor] | None
 ) -> dict[str, tuple[str, Tensor]] | None:
-    """Of each of the module's names, name and value in the file behind some prefix; None if one is missing."""
+    """For each of the module's names what the file has behind some prefix; None if one is missing."""
     if given is None or not own:
         return None
     first = next(iter(own))

@@ -31,8 +31,9 @@ from isojepa.training.loop import fit
 from isojepa.training.recipe import Settings
 from isojepa.training.run import Run
 from isojepa.vision import import_timm
+from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.source import Images, shorter_side
+from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
 
 _FEWEST = 3  # layers of a model; some of timm's, such as LeViT, name parts that they do not have
