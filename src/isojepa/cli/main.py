@@ -58,6 +58,11 @@ COMMANDS = {
         "Gaussianity",
         "Are embeddings N(0, I)? A table of every test with its p-value.",
     ),
+    "probe": Command(
+        "isojepa.cli.probe",
+        "Probe",
+        "How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

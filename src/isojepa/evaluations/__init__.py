@@ -1,6 +1,35 @@
 """Evaluations: how good a model is, measured while it trains and afterwards."""
 
 from isojepa.evaluations.evaluation import Evaluation
+from isojepa.evaluations.features import features_of
+from isojepa.evaluations.few_shot import FewShot, few_shot
 from isojepa.evaluations.held_out import Recovery, Spread, default_evaluations
+from isojepa.evaluations.kernel import kernel_probe
+from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.neighbors import neighbors_probe, radius_probe
+from isojepa.evaluations.online import LinearProbe, Neighbors, Rank
+from isojepa.evaluations.rank import lidar, rankme
+from isojepa.evaluations.scores import Score, share_interval
+from isojepa.evaluations.transfer import transfer
 
-__all__ = ["Evaluation", "Recovery", "Spread", "default_evaluations"]
+__all__ = [
+    "Evaluation",
+    "FewShot",
+    "LinearProbe",
+    "Neighbors",
+    "Rank",
+    "Recovery",
+    "Score",
+    "Spread",
+    "default_evaluations",
+    "features_of",
+    "few_shot",
+    "kernel_probe",
+    "lidar",
+    "linear_probe",
+    "neighbors_probe",
+    "radius_probe",
+    "rankme",
+    "share_interval",
+    "transfer",
+]

@@ -147,8 +147,8 @@ class _Training:
         recipe, device = self.recipe, self.team.device
         self.call = self.team.setup(self.learner)
         groups = decayed_groups(self.learner, 0.0 if recipe.decay_all else recipe.weight_decay)
-        if recipe.decay_all:
-            groups[0]["weight_decay"] = recipe.weight_decay
+        for group in groups if recipe.decay_all else ():
+            group["weight_decay"] = recipe.weight_decay
         self.parameters = [parameter for group in groups for parameter in group["params"]]
         self.optimizer = torch.optim.AdamW(
             groups,
@@ -199,7 +199,7 @@ class _Training:
         state, recipe = self.state, self.recipe
         factor = SCHEDULES[recipe.schedule](state.step, recipe.steps, recipe.warmup)
         for group in self.optimizer.param_groups:
-            group["lr"] = recipe.learning_rate * factor
+            group["lr"] = recipe.learning_rate * factor * group["rate"]
         parts = [part.to(self.team.device) for part in next(self.batches)]
         self.optimizer.zero_grad()
         totals: list[float] = []

@@ -1,4 +1,4 @@
-"""Which parameters weight decay applies to.
+"""Which parameters weight decay applies to, and which learn at a rate of their own.
 
 Decay pulls weights towards zero. That makes sense for matrices, whose scale a later norm often undoes, and
 none for biases and for the scales of norms, which most published recipes leave out. Left out here are
@@ -6,9 +6,12 @@ none for biases and for the scales of norms, which most published recipes leave 
 - parameters of at most one dimension, and those named as a bias;
 - all parameters of the norms of torch;
 - what a module names itself: `no_weight_decay()` returns names of its parameters, as the models of timm do.
+
+A module may also say that some of its parameters learn slower than others, as in fine-tuning:
+`learning_rates()` returns factors on the learning rate by their names.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
@@ -26,13 +29,23 @@ class NamesUndecayed(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesRates(Protocol):
+    """A module that says which of its parameters learn at another rate."""
+
+    def learning_rates(self) -> Mapping[str, float]:
+        """Factors on the learning rate by names as in `named_parameters`; 1 for those that are not there."""
+        ...
+
+
 def decayed_groups(modules: nn.Module | Iterable[nn.Module], weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups for an optimiser: first those with weight decay, then those without.
+    """Parameter groups for an optimiser: first those with weight decay, then those without; fast before slow.
 
     A parameter that is tied to another comes once, and is spared if one of its names is. Both groups keep
     the order of `parameters()`; frozen parameters and empty groups are left out. Without weight decay there
     is one group with all parameters, frozen ones too, so that the numbers by which an optimiser's state knows
-    them do not depend on what is frozen.
+    them do not depend on what is frozen. Modules with rates of their own have such groups for each rate; its
+    factor is the group's "rate".
 
     Args:
         modules: one module, or several that are trained together.
@@ -49,14 +62,29 @@ def decayed_groups(modules: nn.Module | Iterable[nn.Module], weight_decay: float
     trained = [modules] if isinstance(modules, nn.Module) else list(modules)
     parameters = list(dict.fromkeys(p for module in trained for p in module.parameters()))
     if weight_decay == 0:
-        return [{"params": parameters, "weight_decay": 0.0}]
+        return _by_rate([{"params": parameters, "weight_decay": 0.0}], trained)
     spared = {parameter for module in trained for parameter in _spared(module)}
     learned = [parameter for parameter in parameters if parameter.requires_grad]
     groups = [
         {"params": [p for p in learned if p not in spared], "weight_decay": float(weight_decay)},
         {"params": [p for p in learned if p in spared], "weight_decay": 0.0},
     ]
-    return [group for group in groups if group["params"]]
+    return _by_rate([group for group in groups if group["params"]], trained)
+
+
+def _by_rate(groups: list[dict[str, Any]], trained: list[nn.Module]) -> list[dict[str, Any]]:
+    """The same groups, each as one for every learning rate in it."""
+    rates: dict[nn.Parameter, float] = {}
+    for module in trained:
+        for part in module.modules():
+            if isinstance(part, NamesRates):
+                named = dict(part.named_parameters(remove_duplicate=False))
+                rates |= {named[name]: float(rate) for name, rate in part.learning_rates().items()}
+    return [
+        {**group, "params": [p for p in group["params"] if rates.get(p, 1.0) == rate], "rate": rate}
+        for group in groups
+        for rate in sorted({rates.get(p, 1.0) for p in group["params"]} or {1.0}, reverse=True)
+    ]
 
 
 def _spared(module: nn.Module) -> Iterator[nn.Parameter]:

@@ -1,0 +1,300 @@
+"""The command `probe`: how good frozen features are, of a record, a backbone of timm or one's own encoder."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tyro
+from torch import nn
+
+from isojepa import runs
+from isojepa.arguments import check_count
+from isojepa.certificates import read_array
+from isojepa.cli.callables import is_callable_name, load_callable
+from isojepa.cli.printing import notes_told, out, print_json, progress_bar
+from isojepa.cli.tables import Column, print_table
+from isojepa.evaluations.features import features_of
+from isojepa.evaluations.few_shot import FewShot, few_shot
+from isojepa.evaluations.kernel import kernel_probe
+from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.neighbors import K, neighbors_probe, radius_probe
+from isojepa.evaluations.rank import rankme
+from isojepa.evaluations.scores import Score, examples, held_out
+from isojepa.evaluations.transfer import common_labels
+from isojepa.names import choose
+from isojepa.seeds import generator
+from isojepa.worlds.images.opening import open_pictures, splits
+from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Pictures
+
+_NORMALS = {  # mean and deviation; those of ImageNet are what most published backbones are trained with
+    "data": None,
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+_ASIDE = 0.2  # of each class, where there are no test pictures
+_FILES = (".npz", ".safetensors", ".pt", ".pth", ".h5", ".hdf5")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")  # as names of backbones are
+
+
+def _neighbors(*data: np.ndarray) -> tuple[Score, ...]:
+    """k-NN for the usual numbers that there are examples for."""
+    fit = tuple(k for k in K if k <= len(data[0])) or (1,)
+    return neighbors_probe(*data, k=fit)
+
+
+_PROBES: dict[str, Callable[..., tuple[Score, ...]]] = {
+    "linear": lambda *data: (linear_probe(*data),),
+    "knn": _neighbors,
+    "radius": lambda *data: (radius_probe(*data),),
+    "kernel": lambda *data: (kernel_probe(*data),),
+}
+
+
+@dataclass
+class Probe:
+    """How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.
+
+    SOURCE is one of
+
+    a record:  isojepa probe runs/mine --data pictures/
+
+    a backbone of timm:  isojepa probe resnet50 --weights model.safetensors --data pictures/; without
+    --weights its random ones, which is what others should be compared with
+
+    an encoder:  file.py:function, from pictures (batch, channels, size, size) to features
+
+    features:  npz, safetensors, pt or HDF5 with arrays features and labels, and test_features and test_labels
+
+    DATA is a folder with one folder for each class, npz, IDX, Parquet or tar shards, as pretraining takes
+    them. Its split "test" is scored, or what --test names; where there is neither, a fifth of each class.
+
+    isojepa probe mobilenetv2_100 --weights wts.pt --data photos/ --size 224 --normalize imagenet
+
+    isojepa probe runs/mine --data fashion-mnist/ --shots 1 10 100 --json
+    """
+
+    source: tyro.conf.Positional[Path]
+    """Record folder, name of timm's, file.py:function, or file of features."""
+    data: Path | None = None
+    """Pictures with labels that probes are fitted to."""
+    test: Path | None = None
+    """Pictures with labels that they are scored on."""
+    weights: Path | None = None
+    """For a backbone of timm: safetensors, or what torch.save wrote with tensors by name."""
+    size: int | None = None
+    """Side of the square that pictures are resized and cut to; by default the pictures' shorter side."""
+    normalize: str = "data"
+    """Mean and deviation that pictures are normalised by: those of the data, or of imagenet."""
+    channels: int | None = None
+    """1 or 3, to which pictures are turned; by default 3 with --weights, else as they are."""
+    probes: tuple[str, ...] = ("linear", "knn")
+    """Which: linear, knn, radius, kernel."""
+    shots: tuple[int, ...] = ()
+    """Also the linear probe from so many examples of each class."""
+    draws: int = 5
+    """How many times those are drawn."""
+    samples: int | None = None
+    """Training pictures at most, drawn at random; by default all."""
+    test_samples: int | None = None
+    """The same of test pictures."""
+    batch: int = 256
+    """Pictures that the model sees at once."""
+    seed: int = 0
+    """Draws random weights, what is put aside, and examples."""
+    json: bool = False
+    """Print the numbers as JSON."""
+
+    def run(self) -> int:
+        for name in self.probes:
+            choose("probe", name, _PROBES)  # what cannot be asked for is told before the work
+        choose("normalize", self.normalize, _NORMALS)
+        with notes_told(), progress_bar("probing") as self._progress:
+            x, y, test_x, test_y, classes = self._features()
+            scores: list[Score] = []
+            for index, name in enumerate(self.probes):
+                self._progress(index, len(self.probes), name)
+                scores.extend(_PROBES[name](x, y, test_x, test_y))
+            rows: tuple[FewShot, ...] = ()
+            if self.shots:
+                rows = few_shot(
+                    x,
+                    y,
+                    test_x,
+                    test_y,
+                    shots=self.shots,
+                    draws=self.draws,
+                    seed=self.seed,
+                    progress=self._progress,
+                )
+            rank = rankme(x)
+        result = {
+            "source": str(self.source),
+            "examples": len(y),
+            "test_examples": len(test_y),
+            "dim": x.shape[1],
+            "classes": list(classes),
+            "rankme": rank,
+            "probes": [score.to_dict() for score in scores],
+            "few_shot": [row.to_dict() for row in rows],
+        }
+        if self.json:
+            print_json(result)
+        else:
+            _print(result, scores, rows)
+        return 0
+
+    def _features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+        """Features and labels to fit, those to score, and the names of classes."""
+        if self.source.suffix in _FILES and self.source.is_file():
+            return self._of_file()
+        if self.data is None:
+            raise ValueError("data must be given: pictures with labels to probe on, --data FOLDER")
+        train, test = self._pictures(self.data)
+        y, test_y = common_labels(train, test)
+        if len(np.unique(y)) < 2:
+            raise ValueError(f"{self.data} must have pictures of two classes at least, got {train.classes}")
+        model, train, test = self._seeing(train, test)
+        mean, std = _NORMALS[self.normalize] or (train.mean, train.std)
+        if len(mean) != train.channels:
+            raise ValueError("normalize by imagenet needs colours, got grey pictures: add --channels 3")
+        x, test_x = (
+            features_of(model, one, self.size, self.batch, mean=mean, std=std, progress=self._progress)
+            for one in (train, test)
+        )
+        examples(x, y, test_x, test_y)  # what is wrong with features is told before any probe
+        return x, y, test_x, test_y, tuple(train.classes)
+
+    def _pictures(self, data: Path) -> tuple[Pictures, Pictures]:
+        train = open_pictures(data)
+        if self.test is not None:
+            test = open_pictures(self.test, split="test" if "test" in splits(self.test) else None)
+        elif "test" in splits(data):
+            test = open_pictures(data, split="test")
+        else:
+            if train.labels is None:
+                raise ValueError(f"a probe needs labels, got {data} without any")
+            aside = held_out(train.labels.numpy(), _ASIDE, generator(self.seed, "aside"))
+            if not aside.any():
+                raise ValueError(f"{data} must have five pictures of some class at least, or give --test")
+            parts = (Part(train, torch.from_numpy(np.flatnonzero(part))) for part in (~aside, aside))
+            train, test = parts
+        return self._some(train, self.samples, "samples"), self._some(test, self.test_samples, "test_samples")
+
+    def _some(self, pictures: Pictures, most: int | None, name: str) -> Pictures:
+        """At most so many of the pictures."""
+        if most is None or check_count(name, most) >= len(pictures):
+            return pictures
+        order = torch.randperm(len(pictures), generator=generator(self.seed, name))
+        return Part(pictures, order[:most].sort().values)
+
+    def _seeing(self, train: Pictures, test: Pictures) -> tuple[Any, Pictures, Pictures]:
+        """The model, and the pictures with the channels that it takes."""
+        channels = self.channels or (3 if self.weights is not None else train.channels)
+        train, test = (
+            one if one.channels == channels else Part(one, channels=channels) for one in (train, test)
+        )
+        return self._model(channels, train), train, test
+
+    def _model(self, channels: int, pictures: Pictures) -> Any:
+        text = str(self.source)
+        made = is_callable_name(text) or self.source.is_dir()
+        if made and self.weights is not None:
+            raise ValueError("weights go with a backbone of timm, got a source that has its own")
+        if is_callable_name(text):
+            return load_callable(text)
+        if self.source.is_dir():
+            return runs.load(self.source)
+        if not _NAME.fullmatch(text) or self.source.suffix in (*_FILES, ".npy", ".py"):
+            raise ValueError(f"{text} does not exist; an encoder of your own is file.py:function")
+        return self._backbone(text, channels, pictures)
+
+    def _backbone(self, name: str, channels: int, pictures: Pictures) -> nn.Module:
+        from isojepa.encoders.backbones import Backbone
+        from isojepa.encoders.weights import load_weights
+
+        size = self.size or (None if pictures.shape is None else min(pictures.shape[1:]))
+        backbone = Backbone(name, in_channels=channels, image_size=size, seed=self.seed)
+        if self.weights is not None:
+            matched = load_weights(backbone.body, self.weights)
+            if not self.json:
+                left = f", {len(matched.left_out)} of the file left out" if matched.left_out else ""
+                out.print(f"Weights of {self.weights} matched by {matched.by}{left}.", markup=False)
+        return backbone
+
+    def _of_file(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+        """Features and labels of a file; where it has none to score, a fifth of each class is put aside."""
+        if self.data is not None:
+            raise ValueError("a file of features brings its own labels: leave --data out")
+        x, y = (np.asarray(read_array(f"{self.source}::{name}")) for name in ("features", "labels"))
+        try:
+            test_x, test_y = (
+                np.asarray(read_array(f"{self.source}::{name}")) for name in ("test_features", "test_labels")
+            )
+        except ValueError:
+            aside = held_out(y, _ASIDE, generator(self.seed, "aside"))
+            if not aside.any():
+                raise
+            x, y, test_x, test_y = x[~aside], y[~aside], x[aside], y[aside]
+        data = examples(x, y, test_x, test_y)
+        return data.x, data.y, data.test_x, data.test_y, tuple(map(str, range(data.classes)))
+
+
+def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...]) -> None:
+    out.print(
+        f"\n{result['examples']} examples of {len(result['classes'])} classes, {result['dim']} features, "
+        f"scored on {result['test_examples']}. RankMe {result['rankme']:.1f}."
+    )
+    columns = (Column("probe"), Column("accuracy", right=True), Column("95 % interval"), Column(prose=True))
+    print_table(
+        columns,
+        [
+            (
+                score.probe,
+                f"{score.accuracy:.4f}",
+                _interval(score.interval),
+                ", ".join(f"{name} {value:.3g}" for name, value in score.chosen.items()),
+            )
+            for score in scores
+        ],
+        indent=1,
+    )
+    if rows:
+        print_table(
+            (Column("shots", right=True), *columns[1:]),
+            [
+                (
+                    "all" if row.shots is None else str(row.shots),
+                    "" if row.reason else f"{row.accuracy:.4f}",
+                    "" if row.reason else _interval(row.interval),
+                    row.reason or f"mean of {len(row.accuracies)} draws",
+                )
+                for row in rows
+            ],
+            title="Linear probe from few examples of each class",
+            indent=1,
+        )
+    worst = _worst(scores, result["classes"])
+    if worst:
+        out.print(worst, style="dim", markup=False)
+
+
+def _worst(scores: list[Score], classes: list[str]) -> str:
+    """The class that the first probe has most trouble with."""
+    known = [
+        (value, name)
+        for score in scores[:1]
+        for value, name in zip(score.per_class, classes, strict=False)
+        if value == value
+    ]
+    if not known:
+        return ""
+    value, name = min(known)
+    return f"Hardest class of the {scores[0].probe} probe: {name}, {value:.3f}."
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return f"{interval[0]:.4f} to {interval[1]:.4f}"

@@ -1,0 +1,155 @@
+"""The command `probe`, from what a person types to what they read."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import isojepa as ij
+from isojepa.cli.main import main
+from isojepa.training.loop import fit
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.source import Facts
+
+ENCODER = """
+def flat(x):
+    return x.flatten(1)
+
+def broken(x):
+    return x.flatten(1) / 0
+"""
+
+
+class Pixels(nn.Module):
+    """A linear map of pixels, which a record can make again."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim, self.layer = dim, nn.Linear(64, dim)
+
+    def forward(self, x):
+        return self.layer(x.flatten(1))
+
+
+def write_pictures(path, n=200, seed=0, classes=3):
+    """Noise with a bright half, the class."""
+    draw = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    images = draw.integers(0, 150, size=(n, 8, 8))
+    images[labels == 1, :4] += 60
+    images[labels == 2, 4:] += 60
+    np.savez(path, images=images.astype(np.uint8), labels=labels)
+    return path
+
+
+def told(capsys, *arguments):
+    code = main(["probe", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, " ".join(captured.err.split())
+
+
+@pytest.fixture
+def places(tmp_path):
+    (tmp_path / "enc.py").write_text(ENCODER)
+    write_pictures(tmp_path / "a.npz")
+    write_pictures(tmp_path / "b.npz", 120, 1)
+    return tmp_path
+
+
+def test_an_encoder_is_probed_on_other_pictures(places, capsys):
+    code, printed, _ = told(
+        capsys,
+        f"{places / 'enc.py'}:flat",
+        *("--data", places / "a.npz", "--test", places / "b.npz"),
+        *("--probes", "linear", "knn", "radius", "kernel", "--shots", "2", "500", "--json"),
+    )
+    assert code == 0
+    found = json.loads(printed)
+    assert (found["examples"], found["test_examples"], found["dim"]) == (200, 120, 64)
+    scores = {score["probe"]: score for score in found["probes"]}
+    assert list(scores) == ["linear", "20-nn", "200-nn", "radius", "kernel"]
+    assert scores["linear"]["accuracy"] > 0.95
+    for score in scores.values():
+        assert score["interval"][0] <= score["accuracy"] <= score["interval"][1]
+    few, many = found["few_shot"]
+    assert few["interval"][0] <= few["accuracy"] <= few["interval"][1]
+    assert "500 are needed" in many["reason"]
+
+
+def test_without_test_pictures_a_fifth_of_each_class_is_scored(places, capsys):
+    code, printed, _ = told(capsys, f"{places / 'enc.py'}:flat", "--data", places / "a.npz")
+    assert code == 0
+    assert "161 examples of 3 classes, 64 features, scored on 39" in printed
+    assert "linear" in printed
+    assert "20-nn" in printed
+    assert "200-nn" not in printed  # there are not so many
+
+
+def test_a_file_of_features_needs_no_pictures(places, capsys):
+    draw = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    x = (draw.normal(size=(90, 5)) + 8 * np.eye(3, 5)[y]).astype(np.float32)
+    np.savez(places / "f.npz", features=x[:60], labels=y[:60], test_features=x[60:], test_labels=y[60:])
+    code, printed, _ = told(capsys, places / "f.npz", "--json")
+    assert code == 0
+    assert json.loads(printed)["probes"][0]["accuracy"] == 1
+    torch.save({"features": torch.from_numpy(x), "labels": torch.from_numpy(y)}, places / "f.pt")
+    code, printed, _ = told(capsys, places / "f.pt", "--json")
+    assert (code, json.loads(printed)["test_examples"]) == (0, 18)
+
+
+def test_a_record_is_probed(places, capsys):
+    class Pairs:
+        facts = Facts(shapes=((1, 8, 8),) * 2)
+
+        def sample(self, n, generator):
+            x = torch.randn(n, 1, 8, 8, generator=generator)
+            return Batch((x, x + 0.1))
+
+    fit(
+        Pixels(6),
+        Pairs(),
+        ij.objectives.LeJEPA(0.02, regularizer=ij.objectives.SIGReg(slices=8)),
+        steps=1,
+        batch=16,
+        batch_start=None,
+        eval_samples=16,
+        record=places / "run",
+        progress=False,
+    )
+    code, printed, error = told(capsys, places / "run", "--data", places / "a.npz", "--json")
+    assert code == 0, error
+    assert json.loads(printed)["dim"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ENC:flat",), "data must be given"),
+        (("ENC:broken", "--data", "A"), "features must be finite"),
+        (("ENC:flat", "--data", "A", "--probes", "liner"), "did you mean 'linear'"),
+        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of data, imagenet"),
+        (("ENC:flat", "--data", "A", "--normalize", "imagenet"), "add --channels 3"),
+        (("ENC:flat", "--data", "A", "--weights", "w.pt"), "weights go with a backbone of timm"),
+        (("ENC:flat", "--data", "A", "--samples", "0"), "samples must be a positive integer"),
+        (("missing.npz", "--data", "A"), "does not exist"),
+        (("ENC:flat", "--data", "A", "--test", "C"), "test pictures must be of classes"),
+        (("ENC:flat", "--data", "ONE"), "two classes at least"),
+        (("ENC:flat", "--data", "BARE"), "needs labels"),
+    ],
+)
+def test_what_cannot_be_is_one_line(places, capsys, arguments, message):
+    write_pictures(places / "c.npz", 40, 1)
+    with np.load(places / "c.npz") as held:
+        np.savez(places / "c.npz", images=held["images"], labels=held["labels"] + 1)
+        np.savez(places / "one.npz", images=held["images"], labels=np.zeros(40, dtype=np.int64))
+        np.savez(places / "bare.npz", images=held["images"])
+    names = {"A": "a.npz", "C": "c.npz", "ONE": "one.npz", "BARE": "bare.npz"}
+    given = [str(places / names[one]) if one in names else one for one in arguments]
+    given[0] = given[0].replace("ENC", str(places / "enc.py"))
+    code, _, error = told(capsys, *given)
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
