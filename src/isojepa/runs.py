@@ -8,6 +8,7 @@ from torch import nn
 
 from isojepa.arguments import checked
 from isojepa.config import Config, config_from
+from isojepa.evaluations import Evaluation
 from isojepa.names import unknown
 from isojepa.registry import Context
 from isojepa.training.finding import find_record
@@ -46,6 +47,7 @@ def train(
     folder: str | Path = "runs",
     *,
     record: str | Path | None = None,
+    evaluations: Sequence[Evaluation] | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
 ) -> Run:
@@ -55,6 +57,7 @@ def train(
         config: what to train.
         folder: where records live; this one's name is the hash of its config.
         record: the record's own folder, in place of a name made from the config.
+        evaluations: what is measured while it trains; by default as of `fit`.
         progress: draw a progress bar; by default when standard error is a terminal.
         loggers: receive every row of metrics.
     """
@@ -67,6 +70,7 @@ def train(
         seed=config.seed,
         record=Path(record) if record is not None else record_path(config, folder),
         config=config.to_dict(),
+        evaluations=evaluations,
         progress=progress,
         loggers=loggers,
     )

@@ -2,20 +2,19 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import tyro
-from torch import nn
 
-from isojepa import registry, runs, threads
+from isojepa import registry, runs
 from isojepa.certificates import Certificate, certify
 from isojepa.cli.certify import print_certificate
 from isojepa.cli.printing import out, print_json
 from isojepa.cli.tables import Column, print_table
+from isojepa.cli.training import loggers_of, make_run, summary, tell_run
 from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.names import choose
@@ -24,8 +23,7 @@ from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.places import place
 from isojepa.registry import flatten
 from isojepa.terminal import typed
-from isojepa.training import SCHEDULES, Record, Run, TensorBoard, WeightsAndBiases
-from isojepa.training.loggers import Logger
+from isojepa.training import SCHEDULES, Record
 
 
 @dataclass
@@ -45,10 +43,10 @@ class Demo:
         config = Config(seed=self.seed)
         self._clear(config)
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
-        out.print(f"Training {_summary(config)} ...")
+        out.print(f"Training {summary(config)} ...")
         encoder, *_ = runs.build_all(config)
-        run = _train(encoder, config, self.out)
-        code = _tell_run(run)
+        run = make_run(encoder, config, self.out)
+        code = tell_run(run)
         certificate = _write_report(self.out, self.out / "report.html", print_certificate)
         if certificate.recovery is not None and not math.isnan(run.r2):
             out.print(
@@ -113,26 +111,19 @@ class Train:
         path = self.record or runs.record_path(self.settings, self.out)
         encoder, *_ = runs.build_all(self.settings)  # what is wrong with them is told first
         if not place().first:  # ranks beside the first have nothing to say
-            return 0 if _train(encoder, self.settings, path).status == "done" else 1
+            return 0 if make_run(encoder, self.settings, path).status == "done" else 1
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
-            out.print(f"{verb} {_summary(self.settings)}\nRecord: {path}")
-        run = _train(encoder, self.settings, path, self._loggers(path))
+            out.print(f"{verb} {summary(self.settings)}\nRecord: {path}")
+        loggers = loggers_of(self.settings, path, self.tensorboard, self.wandb)
+        run = make_run(encoder, self.settings, path, loggers)
         if self.json:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
-        code = _tell_run(run)
+        code = tell_run(run)
         out.print(f"Next: isojepa certify {typed(path)}   or   isojepa report {typed(path)}")
         return code
-
-    def _loggers(self, path: Path) -> list[Logger]:
-        loggers: list[Logger] = []
-        if self.tensorboard:
-            loggers.append(TensorBoard(path / "tensorboard"))
-        if self.wandb:
-            loggers.append(WeightsAndBiases(self.wandb, path, self.settings.to_dict()))
-        return loggers
 
 
 @dataclass
@@ -181,35 +172,6 @@ class List:
         for kind, rows in described.items():
             print_table((Column(), Column(prose=True)), list(rows.items()), title=kind, indent=3)
         return 0
-
-
-def _train(encoder: nn.Module, config: Config, path: Path, loggers: Sequence[Logger] = ()) -> Run:
-    """Train with as many threads as a step is worth; both views of a pair are rows of it."""
-    recipe = config.training
-    batch = fmean(recipe.batch_at(step) for step in range(0, recipe.steps, 1 + recipe.steps // 100))
-    with threads.suited(encoder, 2 * batch):
-        return runs.train(config, record=path, loggers=loggers)
-
-
-def _summary(config: Config) -> str:
-    recipe = config.training
-    world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items())
-    size = max(recipe.devices, place().size)
-    ranks = "" if size == 1 else f" on {size} ranks"
-    return (
-        f"{config.encoder.name} with {config.objective.name} in a world of {world}; "
-        f"{recipe.steps} steps of up to {recipe.batch} states{ranks}, seed {config.seed}"
-    )
-
-
-def _tell_run(run: Run) -> int:
-    """Say how a run ended; the exit code is 1 when it did not end well."""
-    if run.status == "done":
-        score = "" if math.isnan(run.r2) else f": held-out R2 {run.r2:.4f}"
-        out.print(f"Trained in {run.seconds:.1f} s{score}")
-        return 0
-    out.print(f"The run {run.status}: {run.reason}. Its record is kept.", style="bold red")
-    return 1
 
 
 def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], None]) -> Certificate:

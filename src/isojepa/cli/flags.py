@@ -7,7 +7,7 @@ So the choices are read first, and the command is then parsed with just the sett
 
 import dataclasses
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import tyro
@@ -28,7 +28,7 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
     found = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
     if not found:
         return tyro.cli(command, prog=prog, args=arguments)
-    start = _config_file(arguments)
+    start = _config_file(arguments, vars(command).get("start", Config))
     fields: list[Any] = []
     for name, hint in found.items():
         if hint is Config:
@@ -101,10 +101,10 @@ def _spec(kind: str, flags: Any) -> Spec:
     return assemble(find(kind, flags.name), vars(flags))
 
 
-def _config_file(arguments: list[str]) -> Config:
-    """The config that `--config FILE` names: its values are the defaults that flags override."""
+def _config_file(arguments: list[str], start: Callable[[], Config]) -> Config:
+    """The config that `--config FILE` names, or where the command starts: flags override its values."""
     for index, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == "--config":
             return read_config(value if equals else (arguments[index + 1 :] or [""])[0])
-    return Config()
+    return start()

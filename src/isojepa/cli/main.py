@@ -48,6 +48,11 @@ COMMANDS = {
         "About half a minute.",
     ),
     "train": Command("isojepa.cli.commands", "Train", "Train an encoder in a world and write its record."),
+    "pretrain": Command(
+        "isojepa.cli.pretrain",
+        "Pretrain",
+        "Pretrain a backbone on pictures, without labels.",
+    ),
     "certify": Command(
         "isojepa.cli.certify",
         "Certify",

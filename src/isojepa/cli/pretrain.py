@@ -1,0 +1,190 @@
+"""The command `pretrain`: LeJEPA, or a baseline, on pictures of the user's own."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from isojepa import runs
+from isojepa.cli.printing import out, print_json
+from isojepa.cli.training import loggers_of, make_run, tell_run
+from isojepa.config import Config
+from isojepa.encoders.backbones import BackboneSpec
+from isojepa.evaluations import Evaluation, LinearProbe, Neighbors, Rank, Spread
+from isojepa.objectives.gaussianity.statistic import AxisWarning
+from isojepa.objectives.image_lejepa import ImageLeJEPASpec
+from isojepa.places import place
+from isojepa.registry import changed, flatten
+from isojepa.terminal import typed
+from isojepa.training import Recipe, Record, Run, fit
+from isojepa.worlds.images.opening import open_pictures, splits
+from isojepa.worlds.images.parts import divide
+from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.source import ImagesSpec
+from isojepa.worlds.source import Source
+
+RECIPE = Recipe(
+    steps=3000,
+    batch=256,
+    batch_start=None,
+    learning_rate=2e-3,
+    weight_decay=0.05,
+    warmup=0.05,
+    beta2=0.999,
+    sync_norms=True,
+    eval_every=500,
+    eval_samples=2000,
+    checkpoint_seconds=60.0,
+)
+_TESTS = ("test", "val", "validation")  # splits that probes are scored on
+_HELD_OUT = 0.2  # share of the pictures that they are, where there is no such split
+_TRIED = 4  # pictures of a dry run, for each rank
+
+
+def start() -> Config:
+    """The settings that `pretrain` begins with."""
+    return Config(ImagesSpec(), BackboneSpec(), ImageLeJEPASpec(), RECIPE)
+
+
+@dataclass
+class Pretrain:
+    """Pretrain a backbone on pictures, without labels.
+
+    DATA is a folder of pictures, with a folder for each class or without, or a file of them: npy, npz, IDX,
+    Parquet, tar shards. Look at `isojepa views DATA` first. Where there are labels, probes tell while it
+    trains what the features are worth; the objective does not see them.
+
+    isojepa pretrain photos/ --backbone resnet50 --epochs 100
+
+    isojepa pretrain photos/ --backbone vit_small_patch16_224 --views released --training.precision bfloat16
+
+    isojepa pretrain photos/ --config recipes/imagenette-vit-s.yaml --devices 8
+
+    isojepa pretrain fashion-mnist/ --objective.name simclr
+
+    The same command goes on with a run that was stopped. Every setting of `isojepa train` is one here too;
+    --dry-run tries a step of a few pictures and tells what would be done.
+    """
+
+    start = staticmethod(start)
+    data: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATA")]]
+    """Folder or file of pictures."""
+    settings: Config = field(default_factory=start)
+    """What to train; the flags are those of the components that are chosen."""
+    config: Path | None = None
+    """YAML or JSON file with settings, e.g. one of recipes/."""
+    backbone: str | None = None
+    """convnet, resnet18-small or a model of timm by its name; the same as --encoder.backbone."""
+    views: str | None = None
+    """Settings of the views by name; the same as --world.views."""
+    epochs: float | None = None
+    """Times that all pictures are gone through, in place of --training.steps."""
+    test: Path | None = None
+    """Pictures with labels that probes are scored on; by default the data's own split test or val, else a
+    fifth of the pictures."""
+    probe: bool = True
+    """Probe the features while it trains, where there are labels."""
+    devices: int | None = None
+    """Number of ranks that share every batch; the same as --training.devices."""
+    out: Path = Path("runs")
+    """Folder of records."""
+    record: Path | None = None
+    """The record's own folder, in place of a name made from the settings."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the record's folder."""
+    wandb: str | None = None
+    """Also log to this Weights & Biases project."""
+    dry_run: bool = False
+    """Build everything, take one step with a few pictures, tell what would be done, and write nothing."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def run(self) -> int:
+        config, pictures = self._config()
+        encoder, source, objective = runs.build_all(config)
+        if self.dry_run:
+            few = replace(config.training, steps=1, batch=_TRIED * config.training.devices, accumulate=1)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AxisWarning)  # a few pictures of many dimensions
+                fit(encoder, source, objective, recipe=few, seed=config.seed, evaluations=(), progress=False)
+            return self._told(config, pictures, "Would train")
+        path = self.record or runs.record_path(config, self.out)
+        evaluations = self._evaluations(source, pictures)
+        if not place().first:  # ranks beside the first have nothing to say
+            return 0 if make_run(encoder, config, path, (), evaluations).status == "done" else 1
+        if not self.json:
+            self._told(config, pictures, "Already trained" if Record(path).result else "Training")
+            out.print(f"Record: {path}")
+        loggers = loggers_of(config, path, self.tensorboard, self.wandb)
+        run = make_run(encoder, config, path, loggers, evaluations)
+        if self.json:
+            numbers = run.metrics[-1] if run.metrics else {}
+            print_json({"record": str(path), "status": run.status, "reason": run.reason, "metrics": numbers})
+            return 0 if run.status == "done" else 1
+        code = tell_run(run)
+        out.print(_scores(run))
+        out.print(f"Next: isojepa probe {typed(path)} --data {typed(self.data)}")
+        return code
+
+    def _config(self) -> tuple[Config, Pictures]:
+        """The settings with what short flags say of them, and the pictures."""
+        config = replace(self.settings, world=changed(self.settings.world, data=str(self.data)))
+        if self.backbone is not None:
+            config = replace(config, encoder=changed(config.encoder, backbone=self.backbone))
+        if self.views is not None:
+            config = replace(config, world=changed(config.world, views=self.views))
+        recipe = config.training
+        if self.devices is not None:
+            recipe = replace(recipe, devices=self.devices)
+        pictures = config.world.build(config.context).pictures
+        if self.epochs is not None:
+            if not 0 < self.epochs < float("inf"):
+                raise ValueError(f"epochs must be positive, got {self.epochs}")
+            recipe = replace(recipe, steps=max(1, round(self.epochs * len(pictures) / recipe.batch)))
+        return replace(config, training=recipe), pictures
+
+    def _evaluations(self, source: Source, pictures: Pictures) -> Sequence[Evaluation]:
+        """The spread of the embedding, its rank and, where there are labels, probes of the features."""
+        samples = min(self.settings.training.eval_samples, max(8, len(pictures)))
+        found: list[Evaluation] = [Spread(source, samples), Rank(source, samples=min(1000, samples))]
+        if not self.probe or pictures.labels is None:
+            return found
+        train, test = self._labelled(pictures)
+        if test.labels is None or len(train) < 2 * Neighbors.k:
+            return found
+        return [*found, Neighbors(train, test), LinearProbe(train, test)]
+
+    def _labelled(self, pictures: Pictures) -> tuple[Pictures, Pictures]:
+        """Pictures that probes are fitted to and scored on; none of their labels is ever trained on."""
+        if self.test is not None:
+            return pictures, open_pictures(self.test)
+        there = splits(self.data)
+        split = next((name for name in _TESTS if name in there), None)
+        if split is not None and len(there) > 1:
+            return pictures, open_pictures(self.data, split=split)
+        return divide(pictures, _HELD_OUT, seed=0)
+
+    def _told(self, config: Config, pictures: Pictures, verb: str) -> int:
+        recipe, views = config.training, config.world.build(config.context).views
+        labels = f"{len(pictures.classes)} classes" if pictures.labels is not None else "no labels"
+        passes = recipe.steps * recipe.batch / len(pictures)
+        backbone = flatten(config.encoder).get("backbone", config.encoder.name)
+        skipped = f", {pictures.skipped} skipped" if pictures.skipped else ""
+        out.print(
+            f"{verb} {backbone} with {config.objective.name} on {len(pictures):,} pictures "
+            f"({labels}{skipped}); views {', '.join(map(str, views.sizes))} pixels, the first "
+            f"{views.global_views} global; {recipe.steps:,} steps of {recipe.batch}, {passes:.3g} epochs; "
+            f"seed {config.seed}"
+        )
+        return 0
+
+
+def _scores(run: Run) -> str:
+    """What was last measured, in a line."""
+    last = run.metrics[-1] if run.metrics else {}
+    named = {"probe": "linear probe", "knn": "20-NN", "rankme": "RankMe", "loss": "loss"}
+    told = [f"{words} {last[name]:.4g}" for name, words in named.items() if name in last]
+    return ", ".join(told) or "nothing was measured"
