@@ -29,7 +29,10 @@ DESCRIPTION = """Train joint-embedding world models and certify that they recove
 Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
 judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are Gaussian, `isojepa theory`
 checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study report STUDY` repeat the published
-experiments, and `isojepa list` names the worlds, objectives and encoders."""
+experiments, and `isojepa list` names the worlds, objectives and encoders.
+
+Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it without
+labels, `isojepa probe RECORD --data DATA` says what the features are worth, `isojepa select FOLDER` which run to keep."""
 
 
 class Command(NamedTuple):
