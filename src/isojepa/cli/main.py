@@ -31,8 +31,9 @@ judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are
 checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study report STUDY` repeat the published
 experiments, and `isojepa list` names the worlds, objectives and encoders.
 
-Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it without
-labels, `isojepa probe RECORD --data DATA` says what the features are worth, `isojepa select FOLDER` which run to keep."""
+Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
+without labels, `isojepa probe RECORD --data DATA` says what the features are worth, and `isojepa select FOLDER`
+which run to keep."""
 
 
 class Command(NamedTuple):
