@@ -32,7 +32,7 @@ checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study repo
 experiments, and `isojepa list` names the worlds, objectives and encoders.
 
 Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
-without labels, `isojepa probe RECORD --data DATA` says what the features are worth, and `isojepa select FOLDER`
+without labels, `isojepa probe RECORD --data DATA` says what the features are worth, `isojepa select FOLDER`
 which run to keep."""
 
 
