@@ -32,6 +32,7 @@ import isojepa
 from isojepa.terminal import visible
 from tests.fuzz.values import Case
 
+_PATIENCE = 8  # times its processor time that an input may take by the clock
 KINDS = ("refused", "accepted", "traceback", "unclear", "silent", "memory", "slow", "raw")
 GOOD = ("refused", "accepted")
 MEGABYTES = 2000
@@ -95,18 +96,25 @@ def peak() -> int:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Inside, more than some seconds raise `Slow`."""
+    """Inside, more than some seconds of processor time raise `Slow`, and many times as many of waiting."""
 
     def stop(*_: object) -> None:
         raise Slow
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # other programs must not make an input slow; what waits without end takes no processor time
+    timers = (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, _PATIENCE * seconds),
+    )
+    before = [signal.signal(number, stop) for _, number, _ in timers]
+    for timer, _, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (timer, number, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def _call(case: Case) -> Verdict:
