@@ -132,7 +132,8 @@ CERTIFICATES: dict[str, Target] = {
         predict_embedding,
         {
             "laws": Domain(
-                pick((ij.laws.Normal(), ij.laws.Uniform())), pick(3, "x", None, (), [3], (ij.laws.Normal(),))
+                pick((ij.laws.Normal(), ij.laws.Uniform())),
+                pick(3, "x", None, (), [3], (ij.laws.Normal(),) * 3),
             ),
             "rates": Domain(
                 pick((1.0, 2.0)), pick(3, "x", None, (1.0,), (1.0, -1.0), (1.0, "a"), (1.0, float("nan")))

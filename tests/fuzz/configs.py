@@ -104,7 +104,6 @@ def _base(rng: Rng) -> dict[str, Any]:
 
 def _mutated(rng: Rng, data: Any) -> tuple[Any, bool]:
     """Plain values with one or two of them replaced, removed or added; whether they must be refused."""
-    refuse = False
     for _ in range(rng.randint(1, 2)):
         section = rng.choice(("world", "encoder", "objective", "training", None))
         part = data if section is None else data.setdefault(section, {})
@@ -119,9 +118,14 @@ def _mutated(rng: Rng, data: Any) -> tuple[Any, bool]:
             part.pop(key, None)
         else:
             part[key] = value
-            unknown = key == "nope"
-            numeric = isinstance(value, float) and value != value
-            refuse |= unknown or (numeric and key in ("rho", "weight", "steps", "dim", "seed"))
     if rng.random() < 0.03:
         return rng.choice((None, 3, "x", [], [data], True)), False
-    return data, refuse
+    return data, any(map(_refused, (data, *data.values())))
+
+
+def _refused(part: Any) -> bool:
+    """Whether a section has a key that is none, or NaN where a number belongs, when all is changed."""
+    if not isinstance(part, dict):
+        return False
+    numbers = [part.get(key) for key in ("rho", "weight", "steps", "dim", "seed")]
+    return "nope" in part or any(isinstance(value, float) and value != value for value in numbers)

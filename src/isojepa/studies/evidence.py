@@ -236,7 +236,13 @@ def _difference(config: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with changes made to it, the inverse of `_difference`; in format 1 no section was whole."""
+    """A config with changes made to it, the inverse of `_difference`; in format 1 no section was whole.
+
+    Raises:
+        ValueError: the changes are none.
+    """
+    if not isinstance(changes, dict):
+        raise ValueError(f"config must be an object, got {shown(changes)}")
     config = dict(base)
     for name, value in changes.items():
         part = isinstance(value, dict) and isinstance(base.get(name), dict)
