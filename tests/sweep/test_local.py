@@ -140,7 +140,7 @@ def test_cores_are_those_this_process_may_use():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_run_whose_worker_is_killed_goes_on_in_a_new_one(tmp_path, whole):
     killed = []
 
@@ -157,7 +157,7 @@ def test_a_run_whose_worker_is_killed_goes_on_in_a_new_one(tmp_path, whole):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_run_that_kills_its_worker_twice_is_told_with_the_signal(tmp_path):
     victim = record_path(LONG["0"], tmp_path)
     killed = []
@@ -178,7 +178,7 @@ def test_a_run_that_kills_its_worker_twice_is_told_with_the_signal(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_stopped_sweep_saves_and_the_same_command_goes_on(tmp_path, whole, number):
     study = write_study(tmp_path / "study.py", LONG)
@@ -202,7 +202,7 @@ def test_a_stopped_sweep_saves_and_the_same_command_goes_on(tmp_path, whole, num
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_worker_outlives_a_killed_parent(tmp_path, whole):
     study = write_study(tmp_path / "study.py", LONG)
     records = tmp_path / "records"
@@ -221,7 +221,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path, whole):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_two_sweeps_on_one_folder_share_the_runs(tmp_path):
     configs = {str(seed): tiny(seed, steps=120) for seed in range(6)}
     study = write_study(tmp_path / "study.py", configs)

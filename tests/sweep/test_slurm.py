@@ -409,7 +409,7 @@ def caught(records, runs):
 
 @needs_slurm
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_signalled_cancelled_and_killed_jobs_end_with_the_bits_of_a_local_sweep(tmp_path, cluster):
     study = write_study(tmp_path / "study.py", RUNS)
     here, there = tmp_path / "local", tmp_path / "slurm"
@@ -450,7 +450,7 @@ def test_signalled_cancelled_and_killed_jobs_end_with_the_bits_of_a_local_sweep(
 
 @needs_slurm
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_jobs_that_slurm_could_not_launch_and_holds_are_released_and_end_well(
     tmp_path, monkeypatch, unlaunchable
 ):
@@ -478,6 +478,7 @@ def test_jobs_that_slurm_could_not_launch_and_holds_are_released_and_end_well(
 
 @needs_slurm
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_refused_submission_is_one_line(tmp_path, cluster):
     study = write_study(tmp_path / "study.py", {"0": tiny()})
     code, out = finish(
@@ -490,6 +491,7 @@ def test_a_refused_submission_is_one_line(tmp_path, cluster):
 
 @needs_slurm
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_job_of_two_tasks_trains_one_run_on_two_ranks(tmp_path, cluster):
     settings = tmp_path / "run.json"
     settings.write_text(json.dumps(tiny().to_dict()))
@@ -499,7 +501,7 @@ def test_a_job_of_two_tasks_trains_one_run_on_two_ranks(tmp_path, cluster):
         srun = ["srun", "--ntasks", str(tasks), "--mem", "1000"]
         train = [sys.executable, "-m", "isojepa", "train", "--config", str(settings), "--record", str(record)]
         done = subprocess.run(
-            [*srun, *train, "--json"], capture_output=True, text=True, timeout=200, check=False
+            [*srun, *train, "--json"], capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, done.stderr
         told[tasks] = json.loads(done.stdout)  # of the first rank alone
