@@ -16,7 +16,6 @@ import io
 import math
 import os
 import re
-import resource
 import signal
 import traceback
 import warnings
@@ -31,6 +30,7 @@ import torch
 import isojepa
 from isojepa.terminal import visible
 from tests.fuzz.values import Case
+from tests.memory import peak
 
 _PATIENCE = 8  # times its processor time that an input may take by the clock
 KINDS = ("refused", "accepted", "traceback", "unclear", "silent", "memory", "slow", "raw")
@@ -87,11 +87,6 @@ def judge(case: Case) -> Verdict:
                 "silent", f"NaN in {[line for line in out.getvalue().splitlines() if 'nan' in line][:5]}"
             )
     return verdict
-
-
-def peak() -> int:
-    """Megabytes that this process has had at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
 @contextlib.contextmanager

@@ -20,8 +20,9 @@ import torch
 
 import isojepa
 from tests.fuzz import calls, commands, configs, files, records
-from tests.fuzz.oracle import GOOD, KINDS, Verdict, judge, peak
+from tests.fuzz.oracle import GOOD, KINDS, Verdict, judge
 from tests.fuzz.values import Case, Rng
+from tests.memory import peak
 
 # of a hundred inputs, how many enter where
 SHARES = {"calls": 40, "commands": 15, "configs": 20, "files": 15, "records": 10}
