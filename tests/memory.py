@@ -7,8 +7,8 @@ from pathlib import Path
 def peak() -> int:
     """Megabytes that this process has had at most.
 
-    What getrusage tells is no less than the memory of the process that started this one: it is taken over when
-    a program is started. What Linux tells of the program itself is not.
+    What getrusage tells is no less than the memory of the process that started this one: it is kept when a
+    program is started. What Linux tells of the program itself is not.
     """
     status = Path("/proc/self/status")
     if status.exists():
