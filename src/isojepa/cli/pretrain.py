@@ -23,7 +23,7 @@ from isojepa.training import Recipe, Record, Run, fit
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import divide
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.source import ImagesSpec
+from isojepa.worlds.images.source import Images, ImagesSpec
 from isojepa.worlds.source import Source
 
 RECIPE = Recipe(
@@ -103,20 +103,24 @@ class Pretrain:
     """Print the result as JSON."""
 
     def run(self) -> int:
-        config, pictures = self._config()
+        config = self._config()
         encoder, source, objective = runs.build_all(config)
+        if not isinstance(source, Images):
+            raise ValueError(f"pretrain needs a world of images, got {config.world.name!r}")
+        config, pictures = self._paced(config, source.pictures), source.pictures
         if self.dry_run:
             few = replace(config.training, steps=1, batch=_TRIED * config.training.devices, accumulate=1)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AxisWarning)  # a few pictures of many dimensions
                 fit(encoder, source, objective, recipe=few, seed=config.seed, evaluations=(), progress=False)
-            return self._told(config, pictures, "Would train")
+            _tell(config, source, "Would train")
+            return 0
         path = self.record or runs.record_path(config, self.out)
         evaluations = self._evaluations(source, pictures)
         if not place().first:  # ranks beside the first have nothing to say
             return 0 if make_run(encoder, config, path, (), evaluations).status == "done" else 1
         if not self.json:
-            self._told(config, pictures, "Already trained" if Record(path).result else "Training")
+            _tell(config, source, "Already trained" if Record(path).result else "Training")
             out.print(f"Record: {path}")
         loggers = loggers_of(config, path, self.tensorboard, self.wandb)
         run = make_run(encoder, config, path, loggers, evaluations)
@@ -129,22 +133,25 @@ class Pretrain:
         out.print(f"Next: isojepa probe {typed(path)} --data {typed(self.data)}")
         return code
 
-    def _config(self) -> tuple[Config, Pictures]:
-        """The settings with what short flags say of them, and the pictures."""
+    def _config(self) -> Config:
+        """The settings with what short flags say of them."""
         config = replace(self.settings, world=changed(self.settings.world, data=str(self.data)))
         if self.backbone is not None:
             config = replace(config, encoder=changed(config.encoder, backbone=self.backbone))
         if self.views is not None:
             config = replace(config, world=changed(config.world, views=self.views))
-        recipe = config.training
         if self.devices is not None:
-            recipe = replace(recipe, devices=self.devices)
-        pictures = config.world.build(config.context).pictures
-        if self.epochs is not None:
-            if not 0 < self.epochs < float("inf"):
-                raise ValueError(f"epochs must be positive, got {self.epochs}")
-            recipe = replace(recipe, steps=max(1, round(self.epochs * len(pictures) / recipe.batch)))
-        return replace(config, training=recipe), pictures
+            config = replace(config, training=replace(config.training, devices=self.devices))
+        return config
+
+    def _paced(self, config: Config, pictures: Pictures) -> Config:
+        """The same with the steps that the epochs are, where they were asked for."""
+        if self.epochs is None:
+            return config
+        if not 0 < self.epochs < float("inf"):
+            raise ValueError(f"epochs must be positive, got {self.epochs}")
+        steps = max(1, round(self.epochs * len(pictures) / config.training.batch))
+        return replace(config, training=replace(config.training, steps=steps))
 
     def _evaluations(self, source: Source, pictures: Pictures) -> Sequence[Evaluation]:
         """The spread of the embedding, its rank and, where there are labels, probes of the features."""
@@ -167,19 +174,20 @@ class Pretrain:
             return pictures, open_pictures(self.data, split=split)
         return divide(pictures, _HELD_OUT, seed=0)
 
-    def _told(self, config: Config, pictures: Pictures, verb: str) -> int:
-        recipe, views = config.training, config.world.build(config.context).views
-        labels = f"{len(pictures.classes)} classes" if pictures.labels is not None else "no labels"
-        passes = recipe.steps * recipe.batch / len(pictures)
-        backbone = flatten(config.encoder).get("backbone", config.encoder.name)
-        skipped = f", {pictures.skipped} skipped" if pictures.skipped else ""
-        out.print(
-            f"{verb} {backbone} with {config.objective.name} on {len(pictures):,} pictures "
-            f"({labels}{skipped}); views {', '.join(map(str, views.sizes))} pixels, the first "
-            f"{views.global_views} global; {recipe.steps:,} steps of {recipe.batch}, {passes:.3g} epochs; "
-            f"seed {config.seed}"
-        )
-        return 0
+
+def _tell(config: Config, source: Images, verb: str) -> None:
+    """A run in a line, before it begins."""
+    recipe, views, pictures = config.training, source.views, source.pictures
+    labels = f"{len(pictures.classes)} classes" if pictures.labels is not None else "no labels"
+    passes = recipe.steps * recipe.batch / len(pictures)
+    backbone = flatten(config.encoder).get("backbone", config.encoder.name)
+    skipped = f", {pictures.skipped} skipped" if pictures.skipped else ""
+    out.print(
+        f"{verb} {backbone} with {config.objective.name} on {len(pictures):,} pictures "
+        f"({labels}{skipped}); views {', '.join(map(str, views.sizes))} pixels, the first "
+        f"{views.global_views} global; {recipe.steps:,} steps of {recipe.batch}, {passes:.3g} epochs; "
+        f"seed {config.seed}"
+    )
 
 
 def _scores(run: Run) -> str:
