@@ -16,7 +16,11 @@ from torch import nn
 from torch.distributed import TCPStore
 
 import isojepa as ij
+from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.model import Headed
+from isojepa.encoders.projector import Projector
 from isojepa.objectives import InfoNCE, LeJEPA, SIGReg, VICReg
+from isojepa.objectives.image_lejepa import ImageLeJEPA
 from isojepa.objectives.objective import Objective
 from isojepa.places import Place, place
 from isojepa.ranks import RankLost
@@ -26,6 +30,7 @@ from isojepa.training.records import Record
 from isojepa.training.shares import Shares, shares
 from isojepa.training.team import Team
 from isojepa.worlds import Arrays
+from isojepa.worlds.images import Images, Stack
 from tests.distributed import joined, run_ranks
 
 RECIPE = {
@@ -94,6 +99,24 @@ def arrays():
     return Arrays(views, latents=latents)
 
 
+class Doubled(nn.Module):
+    """In float64: rounding, which Adam and the norms of maps make much of, is out of the way."""
+
+    def forward(self, x):
+        return x.double()
+
+
+def backbone():
+    """With batch normalisation over the positions of pictures, and over rows."""
+    body = Backbone("convnet-4-8", in_channels=1)
+    return nn.Sequential(Doubled(), Headed(body, Projector(body.num_features, "16-1")).double())
+
+
+def pictures(size=100):
+    patches = torch.randint(256, (size, 1, 4, 4), dtype=torch.uint8, generator=generator(0, "pixels"))
+    return Images(Stack(patches.repeat_interleave(7, 2).repeat_interleave(7, 3)))
+
+
 CASES = {  # name -> (models, source, objective, settings)
     "lejepa": (encoder, world, lejepa, {}),
     "infonce": (encoder, world, lambda: InfoNCE(learned=True), {}),
@@ -106,6 +129,12 @@ CASES = {  # name -> (models, source, objective, settings)
     "fixed pairs": (encoder, world, lejepa, {"pairs": 50}),
     "set": (encoder, arrays, lejepa, {}),
     "set, two loaders": (encoder, arrays, lejepa, {"workers": 2}),
+    "pictures": (
+        backbone,
+        pictures,
+        lambda: ImageLeJEPA(0.5, SIGReg(slices=8)),
+        {"sync_norms": True},
+    ),
     "in turns": (lambda: {"encoder": encoder(), "other": normed()}, world, Turns, {"sync_norms": True}),
 }
 
@@ -158,6 +187,10 @@ def work(rank, world, folder):
             Team(ij.Recipe(devices=world + 1, accelerator="cpu"))
         except ValueError as error:
             found["refused"].append((type(error).__name__, str(error)))
+        try:
+            ij.fit(backbone(), pictures(100 - rank), LeJEPA(), progress=False, **RECIPE)
+        except ValueError as error:
+            found["other data"] = str(error)
     return found
 
 
@@ -244,6 +277,13 @@ def test_ranks_hear_the_gravest_and_the_first_ones_errors(job):
             ("RuntimeError", "Unportable: a and b"),
             ("ValueError", f"devices must be the {len(ranks)} ranks that were started, got {len(ranks) + 1}"),
         ]
+
+
+def test_ranks_that_see_other_data_are_refused_on_all_of_them(job):
+    ranks, _ = job
+    for number, rank in enumerate(ranks):
+        assert "all ranks must see the same data" in rank["other data"]
+        assert f"rank {number} has {100 - number} states" in rank["other data"]
 
 
 @pytest.mark.parametrize(("size", "ranks", "parts"), [(64, 3, 1), (65, 2, 2), (50, 4, 3), (17, 3, 2)])

@@ -40,13 +40,15 @@ from isojepa.training.recipe import Recipe, Settings
 from isojepa.training.records import Record
 from isojepa.training.run import Run, RunWarning
 from isojepa.training.schedules import SCHEDULES
-from isojepa.training.shares import Shares
+from isojepa.training.shares import Shares, check_alike
 from isojepa.training.team import BROKEN, FINE, STOP, Team
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.brought import as_source, own_batch
 from isojepa.worlds.source import Source
 
 __all__ = ["Run", "RunWarning", "fit"]
+
+_TRIED = 8  # states that models are tried on before the first step, and that ranks compare
 
 
 @checked
@@ -97,13 +99,15 @@ def fit(
         settings = {"batch": own, "batch_start": None, **settings}
     source = as_source(source, "source")
     recipe = replace(recipe or Recipe(), **settings).checked()
-    check_models(models, source.sample(4, generator(0, "probe")))
+    tried = source.sample(_TRIED, generator(0, "probe"))
+    check_models(models, tried)
     if record is not None and config is None:
         config = describe(models, source, objective, recipe, seed, evaluations)
     if evaluations is None:
         evaluations = default_evaluations(source, recipe.eval_samples)
     team = Team(recipe)
     with team.together(), contextlib.ExitStack() as held:
+        check_alike(team, source, tried)
         training = _Training(models, source, objective, recipe, seed, evaluations, loggers, team)
         done = False
         if record is not None:

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from isojepa.seeds import generator
 from isojepa.training.recipe import Recipe
+from isojepa.training.team import BROKEN, FINE, Team
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.source import Finite, Pending, Source, Streams, deferring, finite
 
@@ -33,6 +34,27 @@ def share(size: int, rank: int, ranks: int) -> slice:
     base, more = divmod(size, ranks)
     start = rank * base + min(rank, more)
     return slice(start, start + base + (rank < more))
+
+
+def check_alike(team: Team, source: Source, tried: Batch) -> None:
+    """See that all ranks have the same source, by its facts and by states that all of them drew alike.
+
+    Raises:
+        ValueError: on every rank, if one has another.
+    """
+    if team.size == 1:
+        return
+    facts = (source.facts.size, source.facts.classes, [tuple(view.shape) for view in tried.views])
+    rows = torch.stack([view.double().flatten(1).mean(1) for view in tried.views])
+    first_facts, first_rows = team.by_first(lambda: (facts, rows))
+    # machines may differ in the last bits of what they draw
+    alike = facts == first_facts and torch.allclose(rows, first_rows, rtol=1e-4, atol=1e-5, equal_nan=True)
+    if team.gravest(FINE if alike else BROKEN) == BROKEN:
+        raise ValueError(
+            "all ranks must see the same data, but what one of them drew differs from the first's: see that "
+            f"files are the same on every machine (rank {team.rank} has {source.facts.size or 'endless'} "
+            "states)"
+        )
 
 
 def shares(size: int, rank: int, ranks: int, parts: int = 1) -> list[slice]:
