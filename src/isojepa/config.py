@@ -76,6 +76,7 @@ class Config:
             context,
             embedding=self.encoder.embedding(context),
             feature_dim=self.encoder.feature_dim(context),
+            transformer=self.encoder.transformer(context),
         )
 
     def to_dict(self) -> dict[str, Any]:

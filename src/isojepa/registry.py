@@ -44,6 +44,7 @@ _ANSWERS = (
     "around",
     "embedding",
     "feature_dim",
+    "transformer",
 )  # of every spec, besides `build`
 _RESERVED = ("kind", "name", "build", *_ANSWERS)
 T = TypeVar("T", bound=type)
@@ -67,6 +68,7 @@ class Context:
         seed: of the run.
         feature_dim: dimension of the features, which probes and supervised heads read.
         classes: number of classes of the labels.
+        transformer: whether the encoder is a vision transformer.
     """
 
     dim: int | None = None
@@ -76,6 +78,7 @@ class Context:
     seed: int = 0
     feature_dim: int | None = None
     classes: int | None = None
+    transformer: bool | None = None
 
     @property
     def observed(self) -> int:
@@ -133,6 +136,10 @@ class Spec:
     def feature_dim(self, context: Context) -> int | None:
         """Dimension of an encoder's features: that of the embedding, unless the spec knows better."""
         return self.embedding(context)
+
+    def transformer(self, context: Context) -> bool | None:
+        """Whether an encoder is a vision transformer, where the spec knows."""
+        return None
 
 
 @dataclass(frozen=True)

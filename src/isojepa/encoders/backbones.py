@@ -26,7 +26,7 @@ from isojepa.encoders.layers import linear
 from isojepa.encoders.model import Headed
 from isojepa.encoders.modes import evaluating
 from isojepa.encoders.projector import Projector, projector_widths
-from isojepa.encoders.timm_models import create, feature_dim, pooled_dim
+from isojepa.encoders.timm_models import create, feature_dim, is_transformer, is_vit, pooled_dim
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 
@@ -150,7 +150,7 @@ class Backbone(nn.Module):
         means over the patches where it has no [CLS]); of other backbones the features.
         """
         body: Any = self.body
-        if not _is_vit(body):
+        if not is_vit(body):
             return self.features(x)
 
         classed = body.num_prefix_tokens > 0
@@ -245,6 +245,10 @@ class BackboneSpec(Spec):
         small = small_model(self.backbone)
         return pooled_dim(self.backbone, self.options) if small is None else small.num_features
 
+    def transformer(self, context: Context) -> bool:
+        """Whether the backbone is one of timm's vision transformers."""
+        return small_model(self.backbone) is None and is_transformer(self.backbone, self.options)
+
 
 def _body(
     backbone: str | nn.Module, in_channels: int, image_size: int | None, options: str, seed: int
@@ -283,13 +287,6 @@ def _pictures(context: Context) -> tuple[int, int]:
             f"views must be pictures (channels, height, width) for a backbone, got shapes {shapes}"
         )
     return shapes[0][0], max(side for shape in shapes for side in shape[1:])
-
-
-def _is_vit(body: Any) -> bool:
-    """Whether a model is blocks of one width with tokens before the patches, as timm's ViTs are."""
-    return all(
-        hasattr(body, name) for name in ("num_prefix_tokens", "forward_intermediates", "blocks", "norm")
-    )
 
 
 def _grid(tokens: int, ratio: float) -> tuple[int, int]:

@@ -89,6 +89,24 @@ def pooled_dim(name: str, options: str) -> int:
         return feature_dim(_made(name, parse_options(options)))
 
 
+@functools.lru_cache(maxsize=64)
+def is_transformer(name: str, options: str) -> bool:
+    """Whether a model of timm is a vision transformer: blocks of one width over tokens, from shapes alone.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+    """
+    with torch.device("meta"):
+        return is_vit(_made(name, parse_options(options)))
+
+
+def is_vit(body: Any) -> bool:
+    """Whether a model is blocks of one width with tokens before the patches, as timm's ViTs are."""
+    return all(
+        hasattr(body, name) for name in ("num_prefix_tokens", "forward_intermediates", "blocks", "norm")
+    )
+
+
 def feature_dim(model: Any) -> int:
     """What a model of timm without a classifier returns for each picture.
 

@@ -14,7 +14,7 @@ moving average of the encoder, which the paper calls SWA, without gradient. Its 
 the average for vision transformers alone. What SIGReg sees is in any case the encoder's own embedding.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -122,8 +122,8 @@ class ImageLeJEPASpec(Spec):
     """Lambda, the share of the regularizer, in [0, 1]."""
     alignment: str = "centre"
     """Squared distance to the centre: centre (mean over dimensions) or centre-sum (sum)."""
-    centre: str = "global"
-    """Views that make the centre: global, or all, as published for backbones other than ViT."""
+    centre: str = "auto"
+    """Views that make the centre: global; all; or auto, as published: global for ViTs, all for others."""
     predictor: int = 0
     """Hidden width of a predictor of two layers between embedding and alignment; 0 for none."""
     average: float | None = None
@@ -141,6 +141,12 @@ class ImageLeJEPASpec(Spec):
     sampler: str = "gaussian"
     """How directions are drawn: gaussian, sobol or orthogonal."""
 
+    def resolve(self, context: Context) -> "ImageLeJEPASpec":
+        """The same with the views that make the centre written out."""
+        if self.centre != "auto":
+            return self
+        return replace(self, centre="all" if context.transformer is False else "global")
+
     def build(self, context: Context) -> ImageLeJEPA:
         regularizer = SIGReg(
             self.slices, self.knots, self.t_max, self.pooled, self.unbiased, sampler=self.sampler
@@ -150,7 +156,8 @@ class ImageLeJEPASpec(Spec):
             if context.embedding is None:
                 raise ValueError("a predictor needs to know the embedding dimension: set the encoder's dim")
             predictor = MLP(context.embedding, context.embedding, self.predictor, 2, context.seed)
-        return ImageLeJEPA(self.weight, regularizer, self.alignment, self.centre, predictor, self.average)
+        centre = self.resolve(context).centre
+        return ImageLeJEPA(self.weight, regularizer, self.alignment, centre, predictor, self.average)
 
     def operations(self, batch: float, dim: int) -> float:
         return 2 * batch * (self.slices * (6 * dim + 150) + 6 * self.predictor * dim)
