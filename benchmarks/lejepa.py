@@ -5,12 +5,10 @@ Both draw their directions, compute alignment and SIGReg, and go back to the emb
 processor time, so that what else the machine does falls on neither.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
-from measure import peak_kib, row
+from measure import peak_kib, processor_time, row
 
 import isojepa as ij
 from isojepa.objectives.directions import draw_directions
@@ -52,7 +50,7 @@ def _against_lightly(batch: int, dim: int, least: float) -> list[dict]:
         "17 knots": lambda: torch.autograd.grad(published(views, source, global_views=GLOBAL).total, views),
         "projections": project,
     }
-    times = _processor_time(tasks)
+    times = processor_time(tasks)
     name = f"LeJEPA {GLOBAL} + {LOCAL} views of {batch} x {dim}, {SLICES} slices"
     return [
         row(f"{name}: time, lightly / ours", times["lightly"] / times["ours"], least, times),
@@ -69,24 +67,6 @@ def _knots() -> list[dict]:
     return [
         row("LeJEPA 8 x 128 x 64: memory at 257 knots / at 17", memory["257"] / memory["17"], -1.1, memory)
     ]
-
-
-def _processor_time(tasks: dict[str, Callable[[], object]], rounds: int = 9) -> dict[str, float]:
-    """Median processor seconds of each task, which take turns; quick ones are repeated within a turn."""
-    repeats = {}
-    for name, task in tasks.items():
-        task()
-        start = time.process_time()
-        task()
-        repeats[name] = max(1, round(0.02 / max(1e-5, time.process_time() - start)))
-    times: dict[str, list[float]] = {name: [] for name in tasks}
-    for _ in range(rounds):
-        for name, task in tasks.items():
-            start = time.process_time()
-            for _ in range(repeats[name]):
-                task()
-            times[name].append((time.process_time() - start) / repeats[name])
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def lightly_loss() -> torch.nn.Module:

@@ -19,6 +19,7 @@ import torch
 from certifying import certificates
 from lejepa import lejepa
 from measure import alternate, row, stepper
+from pretraining import pretraining
 from rich.console import Console
 from rich.table import Table
 from starting import starting
@@ -133,7 +134,7 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
-    infonce, certificates, sweeping, views, demo.
+    infonce, certificates, sweeping, views, pretraining, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -160,6 +161,7 @@ def main() -> int:
         "certificates": certificates,
         "sweeping": sweeping,
         "views": viewing,
+        "pretraining": pretraining,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from measure import alternate, row
-from torch import nn
+from measure import processor_time, row, stepper
 from torch.utils.data import DataLoader, Dataset
 
 import isojepa as ij
+from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.model import Headed
+from isojepa.encoders.projector import Projector
+from isojepa.objectives.image_lejepa import ImageLeJEPA
 from isojepa.training.recipe import Recipe
 from isojepa.training.shares import Shares
 from isojepa.worlds.images import Images, Stack, Views
@@ -32,29 +35,32 @@ def viewing() -> list[dict]:
 
 
 def _share_of_a_step() -> list[dict]:
-    source = Images(Stack(_noise(2048, 1, 28, 28)), Views.for_size(28))
-    net = _convnet()
-    objective = ij.objectives.LeJEPA(weight=0.05)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3)
+    """What views and loss cost of a step of `fit`, in processor time of one thread."""
+    source = Images(Stack(noise(2048, 1, 28, 28)), Views.for_size(28))
+    body = Backbone("convnet", in_channels=1)
+    net = Headed(body, Projector(body.num_features, "512-64"))
+    objective = ImageLeJEPA()
+    recipe = Recipe(steps=10**6, batch=256, batch_start=None, accelerator="cpu", checkpoint_seconds=1e9)
     ids = torch.randperm(2048, generator=ij.generator(0, "bench"))[:256]
     streams = Streams(0, torch.zeros_like(ids), ids)
-    batch = source.take(ids, streams)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        views = torch.stack([net(view) for view in batch.views])
-        objective(views, ij.generator(0, "slices")).total.backward()
-        optimizer.step()
-
-    times = alternate({"views": lambda: source.take(ids, streams), "step": step})
+    h = torch.randn(4, 256, 64, generator=ij.generator(0, "bench")).requires_grad_()
+    loss = ij.objectives.LeJEPA(0.05, objective.regularizer)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        times = processor_time(
+            {
+                "step": stepper(net, source, objective, recipe),
+                "views": lambda: source.take(ids, streams),
+                "loss": lambda: torch.autograd.grad(loss(h, ij.generator(0, "slices")).total, h),
+            }
+        )
+    finally:
+        torch.set_num_threads(threads)
+    what = "28 px, batch 256, 2 + 2 views"
     return [
-        row(
-            "28 px, batch 256: making views / step of a small convnet",
-            times["views"] / times["step"],
-            -0.2,
-            times,
-        ),
-        row("28 px, batch 256, 2 + 2 views: milliseconds of making them", 1e3 * times["views"], None, times),
+        row(f"{what}: making views / step of a small convnet", times["views"] / times["step"], -0.2, times),
+        row(f"{what}: loss / step of a small convnet", times["loss"] / times["step"], -0.05, times),
     ]
 
 
@@ -64,14 +70,14 @@ def _against_torchvision(
     from isojepa.vision import import_torchvision
 
     transforms = import_torchvision("transforms.v2")
-    images = _noise((AHEAD + batches + 1) * batch, *shape)
+    images = noise((AHEAD + batches + 1) * batch, *shape)
     pictures = Stack(images)
     views = replace(views, mean=pictures.mean, std=pictures.std)
     recipe = Recipe(steps=10**6, batch=batch, batch_start=None, workers=WORKERS)
     source = Images(pictures, views)
     source.sample(2, ij.generator(0, "bench"))  # compiled before processes are forked
-    tensors = _PerImage(images, transforms, views, pillow=False)
-    pillow = _PerImage(images, transforms, views, pillow=True)
+    tensors = PerImage(images, transforms, views, pillow=False)
+    pillow = PerImage(images, transforms, views, pillow=True)
     makers: dict[str, Callable[[], Iterable[Any]]] = {
         "ours": lambda: Shares(source, recipe, 0).from_step(0),
         "torchvision, tensors": lambda: DataLoader(tensors, batch, shuffle=True, num_workers=WORKERS),
@@ -101,7 +107,7 @@ def _rate(maker: Callable[[], Iterable[Any]], count: int) -> float:
                 return count / (time.perf_counter() - start)
 
 
-class _PerImage(Dataset):
+class PerImage(Dataset):
     """The same views by torchvision's transforms, image by image."""
 
     def __init__(self, images: Any, transforms: Any, views: Views, pillow: bool) -> None:
@@ -142,14 +148,6 @@ class _PerImage(Dataset):
         return [transform(given) for transform in self.transforms]
 
 
-def _noise(*shape: int) -> Any:
+def noise(*shape: int) -> Any:
+    """Pictures of random bytes."""
     return torch.randint(0, 256, shape, generator=ij.generator(0, "bench")).byte().numpy()
-
-
-def _convnet() -> nn.Module:
-    """The 16-32-64-128 convnet with a projector to 32 that small pictures are tried with."""
-    layers: list[nn.Module] = []
-    for before, after in ((1, 16), (16, 32), (32, 64), (64, 128)):
-        stride = 1 if before == 1 else 2
-        layers += [nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 32))
