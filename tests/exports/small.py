@@ -42,7 +42,7 @@ def record(folder, data, network="convnet", **changes):
     """A record of a network on pictures; `features` may be set."""
     backbone, options = NETWORKS[network]
     config = Config(
-        ImagesSpec(data=str(data), views=str(SIDE), local_views=1),
+        ImagesSpec(data=str(data), views=str(SIDE), local_views=1, local_size=SIDE),
         BackboneSpec(backbone, "8-4", options=options, **changes),
         ImageLeJEPASpec(slices=4),
         RECIPE,

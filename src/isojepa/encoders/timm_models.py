@@ -113,7 +113,7 @@ def _made(name: str, arguments: dict[str, Any]) -> Any:
         raise ValueError(_unknown(name))
     try:
         return timm.create_model(name, pretrained=False, num_classes=0, **arguments)
-    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+    except (TypeError, ValueError, AssertionError, RuntimeError, LookupError, ArithmeticError) as error:
         told = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         raise ValueError(f"backbone {name!r} cannot be made with {told}: {error}") from error
 
