@@ -25,7 +25,7 @@ SHORT = ("--training.batch", "16", "--training.eval-every", "3", "--training.eva
 SIZES = {  # pictures of a recipe, where they are not of 256 pixels
     "imagenette": (3, 160, 160),
     "smallnorb": (1, 96, 96),
-    "nuscenes": (3, 225, 400),  # a quarter of their side: thousands of 900 x 1600 pixels are read for the mean
+    "nuscenes": (3, 225, 400),  # a quarter of their side: thousands are read for the mean
 }
 
 
