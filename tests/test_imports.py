@@ -39,6 +39,7 @@ ORDER = [
     "align",
     "unmix",
     "plan",
+    "exports",
     "report",
     "studies",
     "papers",

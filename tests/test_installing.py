@@ -16,8 +16,8 @@ WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, BUILD = WHOLE["project"], WHOLE["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
 GATHERED = ("dev", "all")  # tools, and all others together
-MODULES = {"Pillow": "PIL", "scikit-learn": "sklearn", "onnxscript": "onnx"}  # imported by another name
-AHEAD = {"export", "sklearn"}  # declared before what uses them; whoever writes that takes them out
+MODULES = {"Pillow": "PIL", "scikit-learn": "sklearn"}  # imported by another name
+AHEAD = {"sklearn"}  # declared before what uses them; whoever writes that takes them out
 hashes = import_file(ROOT / "tools/hashes.py")
 
 

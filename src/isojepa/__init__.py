@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         certificates,
         encoders,
         evaluations,
+        exports,
         isotropise,
         laws,
         objectives,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
     from isojepa.certificates import Certificate, certify
     from isojepa.config import Config
+    from isojepa.exports import export
     from isojepa.runs import load, train
     from isojepa.seeds import generator
     from isojepa.training import Recipe, Record, Run, fit
@@ -34,6 +36,7 @@ _ROOMS = (
     "certificates",
     "encoders",
     "evaluations",
+    "exports",
     "isotropise",
     "laws",
     "objectives",
@@ -50,6 +53,7 @@ _HOMES = {  # of each other public name, the module that has it
     "Record": "isojepa.training",
     "Run": "isojepa.training",
     "certify": "isojepa.certificates",
+    "export": "isojepa.exports",
     "fit": "isojepa.training",
     "generator": "isojepa.seeds",
     "load": "isojepa.runs",
@@ -68,6 +72,8 @@ __all__ = [
     "certify",
     "encoders",
     "evaluations",
+    "export",
+    "exports",
     "fit",
     "generator",
     "isotropise",

@@ -11,10 +11,12 @@ from isojepa.config import Config, config_from
 from isojepa.evaluations import Evaluation
 from isojepa.names import unknown
 from isojepa.registry import Context
+from isojepa.training.checkpoints import weights_so_far
 from isojepa.training.finding import find_record
 from isojepa.training.identity import record_id
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
+from isojepa.training.model_files import load_model
 from isojepa.training.rebuilding import rebuild
 from isojepa.training.records import Record
 from isojepa.training.run import Run
@@ -83,15 +85,20 @@ def record_path(config: Config, folder: str | Path = "runs") -> Path:
 
 @checked
 def load(
-    record: str | Path | Record, model: nn.Module | None = None, *, name: str | None = None
+    record: str | Path | Record,
+    model: nn.Module | None = None,
+    *,
+    name: str | None = None,
+    unfinished: bool = False,
 ) -> nn.Module:
     """The trained model of a finished record, in evaluation mode.
 
     Args:
-        record: the record or its folder.
+        record: the record or its folder, or a safetensors file that `isojepa export` wrote.
         model: a module to put the weights into, for a run that was made from Python objects which cannot be
             made again from their class.
         name: which model, where the run trained several; the first by default.
+        unfinished: take a run that is not finished too, as its checkpoint has it.
 
     Raises:
         ValueError: not a record, not finished, or nobody knows how to make the model again.
@@ -100,15 +107,22 @@ def load(
         >>> import isojepa as ij
         >>> model = ij.load("runs/demo")  # doctest: +SKIP
     """
-    record = record if isinstance(record, Record) else Record.open(record)
-    if record.result is None:
+    if not isinstance(record, Record):
+        if Path(record).is_file():
+            return load_model(Path(record), model)[0]
+        record = Record.open(record)
+    begun = unfinished and record.result is None and record.checkpoint.is_file()
+    if record.result is None and not begun:
         raise ValueError(
             f"record {record.path} is not finished; run the same training command to go on with it"
         )
     name = record.models[0] if name is None else name
     if model is None:
         model = _rebuilt(record, name)
-    record.load_weights(name, model)
+    if begun:
+        _load_begun(record, name, model)
+    else:
+        record.load_weights(name, model)
     return model.eval()
 
 
@@ -131,7 +145,13 @@ def _rebuilt(record: Record, name: str) -> nn.Module:
     if record.config.get("made_from") != "python":
         if name != "encoder":
             raise ValueError(f"record {record.path} has one model, 'encoder', got name {name!r}")
-        return build_all(config_from(record.config))[0]
+        config = config_from(record.config)
+        seen = _seen(record)
+        if seen is None:
+            return build_all(config)[0]
+        # the data may be gone: shapes are all that backbones ask for
+        made: nn.Module = config.encoder.build(config.around(Context(shapes=seen, seed=config.seed)))
+        return made
     kept = {path.stem for path in record.path.glob("*.safetensors")} - {"objective"}
     if kept and name not in kept:
         raise ValueError(unknown(f"name of a model of record {record.path}", name, kept))
@@ -142,3 +162,23 @@ def _rebuilt(record: Record, name: str) -> nn.Module:
             f"its class: hand a module in, load(record, model=MyModel(...))"
         )
     return rebuild(recipes[name])
+
+
+def _seen(record: Record) -> tuple[tuple[int, ...], ...] | None:
+    """Shapes of the views of a record of pictures, as its result tells them; None if it does not."""
+    told = (record.result or {}).get("source") or {}
+    shapes = told.get("shapes") if told.get("kind") == "pictures" else None
+    if not isinstance(shapes, list) or not shapes or not all(isinstance(shape, list) for shape in shapes):
+        return None
+    sides = [side for shape in shapes for side in shape]
+    if not all(type(side) is int and side > 0 for side in sides):
+        return None
+    return tuple(tuple(shape) for shape in shapes)
+
+
+def _load_begun(record: Record, name: str, model: nn.Module) -> None:
+    weights, _ = weights_so_far(record.checkpoint, name, record.id)
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"{record.checkpoint} does not fit the {name} of its config: {error}") from error

@@ -22,7 +22,11 @@ from tests.vision import timm_or_skip
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 SMALL = ("--encoder.backbone", "convnet-8-16", "--encoder.projector", "32-8", "--objective.slices", "16")
 SHORT = ("--training.batch", "16", "--training.eval-every", "3", "--training.eval-samples", "64")
-SIZES = {"imagenette": (3, 160, 160)}  # pictures of a recipe, where they are not of 256 pixels
+SIZES = {  # pictures of a recipe, where they are not of 256 pixels
+    "imagenette": (3, 160, 160),
+    "smallnorb": (1, 96, 96),
+    "nuscenes": (3, 225, 400),  # a quarter of their side: thousands are read for the mean
+}
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ experiments, and `isojepa list` names the worlds, objectives and encoders.
 
 Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
 without labels, `isojepa probe RECORD --data DATA` says what the features are worth, `isojepa select FOLDER`
-which run to keep."""
+which run to keep, `isojepa export RECORD --to onnx` takes it away."""
 
 
 class Command(NamedTuple):
@@ -86,6 +86,11 @@ COMMANDS = {
         "isojepa.cli.select",
         "Select",
         "Name the run to keep from training losses alone, and say how sure that is.",
+    ),
+    "export": Command(
+        "isojepa.cli.export",
+        "Export",
+        "Take a trained model away: a file for timm, safetensors or ONNX, with a model card beside it.",
     ),
     "study": Command(
         "isojepa.cli.study",

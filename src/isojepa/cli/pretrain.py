@@ -66,7 +66,8 @@ class Pretrain:
     isojepa pretrain fashion-mnist/ --objective.name simclr
 
     The same command goes on with a run that was stopped. Every setting of `isojepa train` is one here too;
-    --dry-run tries a step of a few pictures and tells what would be done.
+    --dry-run tries a step of a few pictures and tells what would be done. `isojepa export RECORD --to timm`,
+    safetensors or onnx takes the result away.
     """
 
     start = staticmethod(start)

@@ -66,16 +66,25 @@ def create(name: str, in_channels: int, image_size: int | None, options: str, se
         ValueError: there is no such model, or it does not take the options.
         ImportError: timm is not installed.
     """
+    arguments = creation(name, in_channels, image_size, options)
+    with borrowed(seed, "backbone"):  # timm draws from the global generator
+        made: nn.Module = _made(name, arguments)
+        return made
+
+
+def creation(name: str, in_channels: int, image_size: int | None, options: str) -> dict[str, Any]:
+    """Arguments of `timm.create_model`, besides `num_classes=0`, that make the same model.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+    """
     arguments: dict[str, Any] = {"in_chans": in_channels, **parse_options(options)}
     with torch.device("meta"):  # shapes alone: to ask its class what it takes
         taken = _arguments(type(_made(name, arguments)))
     sizes: dict[str, Any] = {"dynamic_img_size": True, "strict_img_size": False}
     if image_size is not None:
         sizes["img_size"] = image_size
-    arguments = {key: value for key, value in sizes.items() if key in taken} | arguments
-    with borrowed(seed, "backbone"):  # timm draws from the global generator
-        made: nn.Module = _made(name, arguments)
-        return made
+    return {key: value for key, value in sizes.items() if key in taken} | arguments
 
 
 @functools.lru_cache(maxsize=64)
@@ -122,7 +131,7 @@ def _made(name: str, arguments: dict[str, Any]) -> Any:
         raise ValueError(_unknown(name))
     try:
         return timm.create_model(name, pretrained=False, num_classes=0, **arguments)
-    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+    except (TypeError, ValueError, AssertionError, RuntimeError, LookupError, ArithmeticError) as error:
         told = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         raise ValueError(f"backbone {name!r} cannot be made with {told}: {error}") from error
 

@@ -208,6 +208,22 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
     return Contents(progress, groups, scale)
 
 
+def weights_so_far(path: Path, model: str, record: str = "") -> tuple[dict[str, Tensor], int]:
+    """The weights of one model of a run that is not finished, and the step they are of.
+
+    Averaged ones where the run keeps an average, as those of its end would be.
+
+    Raises:
+        ValueError: the file is damaged, or belongs to another run.
+    """
+    contents = read(path, record)
+    averaged = {name.removeprefix("average/"): value for name, value in contents.groups["average"].items()}
+    prefix = f"models.{model}."
+    whole = {**contents.groups["model"], **averaged}
+    own = {name.removeprefix(prefix): value for name, value in whole.items() if name.startswith(prefix)}
+    return own, contents.progress.step
+
+
 def _whole(notes: Mapping[str, str], name: str, low: int, high: float, default: str = "") -> int:
     """An integer among the notes."""
     text = notes.get(name, default)

@@ -59,7 +59,7 @@ def check_result(result: Mapping[str, Any]) -> None:
         value = result.get(name, 0)
         if not _is_number(value) or not 0 <= value < math.inf:
             raise ValueError(f"{name} must be a number that is not negative, got {value!r}")
-    for name in ("metrics", "versions", "files"):
+    for name in ("metrics", "versions", "files", "source"):
         if not isinstance(result.get(name) or {}, dict):
             raise ValueError(f"{name} must be an object, got {result[name]!r}")
 

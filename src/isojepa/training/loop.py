@@ -44,7 +44,7 @@ from isojepa.training.shares import Shares, check_alike
 from isojepa.training.team import BROKEN, FINE, STOP, Team
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.brought import as_source, own_batch
-from isojepa.worlds.source import Source
+from isojepa.worlds.source import Source, summary
 
 __all__ = ["Run", "RunWarning", "fit"]
 
@@ -375,6 +375,7 @@ class _Training:
                     "seconds": self.state.seconds,
                     "cpu_seconds": self.state.cpu_seconds,
                     "ranks": self.team.size,
+                    "source": summary(self.source),
                 }
             )
             self.record.drop_checkpoint()

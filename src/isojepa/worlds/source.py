@@ -7,6 +7,7 @@ A source has `facts` and `sample`. What some can do besides is declared in its f
     Ordered      in_order(): the same source, whose samples come path after path
     Finite       take(ids, streams): the states of a finite set by number; facts.size is how many there are
     Deferring    defer(ids, streams): the same, with views that are made on the device that uses them
+    Described    describe(): plain values that tell the data from others, which a record keeps
 
 `observable(source)` and so on ask the facts and tell the type checker; nobody looks for attributes.
 """
@@ -34,7 +35,8 @@ class Facts:
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
         classes: number of classes, if batches bring labels in [0, classes).
-        observable, moving, ordered, deferring: what the source can do besides, see `isojepa.worlds.source`.
+        observable, moving, ordered, deferring, described: what the source can do besides, see
+            `isojepa.worlds.source`.
     """
 
     dim: int | None = None
@@ -47,6 +49,7 @@ class Facts:
     ordered: bool = False
     deferring: bool = False
     classes: int | None = None
+    described: bool = False
 
 
 @runtime_checkable
@@ -151,6 +154,14 @@ class Deferring(Finite, Protocol):
         ...
 
 
+class Described(Source, Protocol):
+    """A source that can say what its data are, so that whoever has the record alone knows."""
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values by name, as JSON can hold them."""
+        ...
+
+
 def observable(source: Source) -> TypeGuard[Observable]:
     """Whether a source declares that it can be observed at chosen latents."""
     return source.facts.observable
@@ -174,6 +185,18 @@ def finite(source: Source) -> TypeGuard[Finite]:
 def deferring(source: Source) -> TypeGuard[Deferring]:
     """Whether a source declares that its views can be made where they are used."""
     return source.facts.deferring
+
+
+def described(source: Source) -> TypeGuard[Described]:
+    """Whether a source declares that it can say what its data are."""
+    return source.facts.described
+
+
+def summary(source: Source) -> dict[str, Any]:
+    """What a record keeps of its source: shapes of views, number of states and classes, what it describes."""
+    facts = source.facts
+    known = {"shapes": facts.shapes, "size": facts.size, "classes": facts.classes}
+    return known | (source.describe() if described(source) else {})
 
 
 def check_source(source: Any, name: str = "world") -> Source:

@@ -6,6 +6,7 @@ crop is a function of (seed, epoch, picture), whatever the batch, the worker or 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from isojepa.worlds.batch import Batch
 from isojepa.worlds.images.choice import Choice, shorter_side
 from isojepa.worlds.images.deferred import Deferred
 from isojepa.worlds.images.draws import NUMBERS, draw
+from isojepa.worlds.images.parts import fingerprint
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.views import Views
 from isojepa.worlds.source import Facts, Streams
@@ -55,6 +57,7 @@ class Images:
             shapes=shapes(self.views, pictures.channels),
             size=len(pictures),
             deferring=True,
+            described=True,
             classes=None if pictures.labels is None else len(pictures.classes),
         )
 
@@ -64,6 +67,17 @@ class Images:
         if self.views.mean is not None:
             return self.views
         return replace(self.views, mean=tuple(self.pictures.mean), std=tuple(self.pictures.std))
+
+    def describe(self) -> dict[str, Any]:
+        """Kind, mean and deviation that pixels are normalised by, files that were skipped, a fingerprint."""
+        views = self.normalised_views
+        return {
+            "kind": "pictures",
+            "mean": views.mean,
+            "std": views.std,
+            "skipped": self.pictures.skipped,
+            "fingerprint": fingerprint(self.pictures),
+        }
 
     @checked
     def sample(self, n: int, generator: torch.Generator) -> Batch:

@@ -1,0 +1,215 @@
+"""What is exported: the model of a record, what it is fed, and what is known of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isojepa import runs
+from isojepa.config import config_from
+from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.model import Headed, as_model
+from isojepa.encoders.modes import embed
+from isojepa.exports.inputs import Input, input_of, known_of
+from isojepa.names import choose
+from isojepa.registry import Context, changed
+from isojepa.seeds import generator
+from isojepa.training.checkpoints import weights_so_far
+from isojepa.training.records import Record
+from isojepa.watching.numbers import measure
+from isojepa.worlds.images.parts import fingerprint
+from isojepa.worlds.images.source import Images, ImagesSpec
+from isojepa.worlds.source import Source, summary
+
+WHAT = {"features": "what probes and users read", "embedding": "what the loss saw, behind the projector"}
+_ROWS = 512  # states whose embeddings are tested for Gaussianity
+_TRIED = (1, 3)  # batches that a file is compared with the model on
+
+
+class Answer(nn.Module):
+    """A model as a function: one of its outputs, of pixels in [0, 1] where mean and deviation are given."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: nn.Module, what: str, given: Input | None = None) -> None:
+        super().__init__()
+        self.model, self.what = model, what
+        self.normalises = given is not None and given.mean is not None and given.std is not None
+        if given is not None and given.mean is not None and given.std is not None:
+            self.register_buffer("mean", torch.tensor(given.mean)[:, None, None])
+            self.register_buffer("std", torch.tensor(given.std)[:, None, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Observations (batch, ...) to (batch, dim)."""
+        if self.normalises:
+            x = (x - self.mean) / self.std
+        model = as_model(self.model)
+        return model.features(x) if self.what == "features" else model.embed(x)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is exported.
+
+    Attributes:
+        record: where it comes from.
+        name: of the model in the record.
+        trained: the whole model, in evaluation mode.
+        what: "features" or "embedding".
+        input: what it is fed.
+        status: how the run ended: done, collapsed, diverged; or unfinished.
+        reason: why, if not well.
+        step: steps that were done.
+        source: what is known of the data; empty where nothing is.
+        gaussianity: numbers of embeddings of the data, or {"reason": why there are none}.
+    """
+
+    record: Record
+    name: str
+    trained: nn.Module
+    what: str
+    input: Input
+    status: str
+    reason: str
+    step: int
+    source: dict[str, Any]
+    gaussianity: dict[str, Any]
+
+    @property
+    def model(self) -> nn.Module:
+        """The part of the model that answers: without the head where features are asked for."""
+        headed = isinstance(self.trained, Headed) and self.what == "features"
+        return self.trained.backbone if headed else self.trained  # type: ignore[return-value]
+
+    @property
+    def backbone(self) -> Backbone | None:
+        """Its backbone of pictures, if it is one of ours."""
+        inner = self.trained.backbone if isinstance(self.trained, Headed) else self.trained
+        return inner if isinstance(inner, Backbone) else None
+
+    @cached_property
+    def dim(self) -> int:
+        """Of what it answers."""
+        return int(self.answers(1)[1].shape[1])
+
+    def answers(self, n: int, pixels: bool = False) -> tuple[Tensor, Tensor]:
+        """Made-up observations, pixels in [0, 1] or about normal ones, and what the model makes of them."""
+        draw = torch.rand if pixels else torch.randn
+        x = draw(n, *self.input.shape, generator=generator(0, "export", n))
+        with torch.no_grad():
+            try:
+                return x, Answer(self.model, self.what, self.input if pixels else None).eval()(x)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"the model does not take observations of shape {self.input.shape}: {error}"
+                ) from error
+
+    def difference(self, other: Callable[[Tensor], Any], tolerance: float, pixels: bool = False) -> float:
+        """The largest difference between the model's answers and another's.
+
+        Raises:
+            ValueError: it is larger than the tolerance, times the largest answer if that is above 1.
+        """
+        largest = 0.0
+        for n in _TRIED:
+            x, ours = self.answers(n, pixels)
+            with torch.no_grad():
+                theirs = torch.as_tensor(other(x))
+            if theirs.shape != ours.shape:
+                raise ValueError(
+                    f"the file must give {tuple(ours.shape)}, got {tuple(theirs.shape)}: nothing was written"
+                )
+            apart = float((theirs - ours).abs().max())
+            most = tolerance * max(1.0, float(ours.abs().max()))
+            if not apart <= most:
+                raise ValueError(
+                    f"the file must give what the model gives within {most:.1g}, got a difference of "
+                    f"{apart:.3g}: nothing was written"
+                )
+            largest = max(largest, apart)
+        return largest
+
+
+def open_subject(
+    path: str | Path | Record,
+    *,
+    what: str = "features",
+    data: str | Path | None = None,
+    measured: bool = True,
+    name: str | None = None,
+    model: nn.Module | None = None,
+    shape: Sequence[int] | None = None,
+) -> Subject:
+    """The model of a record, and what is known of it; see `isojepa.exports.export`.
+
+    Raises:
+        ValueError: no record, nothing trained yet, or nobody knows what the model is fed.
+    """
+    choose("what", what, WHAT)
+    record = path if isinstance(path, Record) else Record.open(path)
+    name = record.models[0] if name is None else name
+    result = record.result
+    known = known_of((result or {}).get("source") or {}, record.path)
+    opened, why = None, "it was not asked for"
+    if measured or data is not None or not known:
+        opened, why = _opened(record, data)
+    if opened is not None and not known:
+        known = known_of(summary(opened), record.path)
+        if data is not None and model is None:  # the record's own place may be empty
+            config = config_from(record.config)
+            model = config.encoder.build(runs.context_of(config, opened))
+    trained = runs.load(record, model, name=name, unfinished=True)
+    if result is None:
+        status, reason, step = "unfinished", "", weights_so_far(record.checkpoint, name, record.id)[1]
+    else:
+        status, reason, step = result["status"], result["reason"], int(result.get("steps") or 0)
+    given = input_of(known, shape)
+    tested = {"reason": why}
+    if opened is not None:
+        tested = _tested(trained, opened, given, known) if measured else {"reason": "it was not asked for"}
+    return Subject(record, name, trained, what, given, status, reason, step, known, tested)
+
+
+def _opened(record: Record, data: str | Path | None) -> tuple[Source | None, str]:
+    """The source of a record, or of the data that somebody names; else None, and why.
+
+    The reason names no path: it goes into the card.
+    """
+    if record.config.get("made_from") == "python":
+        if data is not None:
+            raise ValueError(
+                "data go with a record that a config describes, got one made from Python objects"
+            )
+        return None, "the run was made from Python objects, of which nobody knows how to draw data again"
+    config = config_from(record.config)
+    world = config.world
+    if data is not None:
+        if not isinstance(world, ImagesSpec):
+            raise ValueError(f"data go with a record of pictures, got one of the world {world.name!r}")
+        return changed(world, data=str(data)).build(Context(seed=config.seed)), ""
+    try:
+        return world.build(Context(seed=config.seed)), ""
+    except (ValueError, OSError, ImportError):
+        return None, "the data of the run could not be opened"
+
+
+def _tested(trained: nn.Module, source: Source, given: Input, told: dict[str, Any]) -> dict[str, Any]:
+    """Gaussianity of embeddings of the data, normalised as the run's were."""
+    known = ""
+    if isinstance(source, Images):
+        known = fingerprint(source.pictures)
+        source = Images(source.pictures, replace(source.views, mean=given.mean, std=given.std))
+    h = embed(trained, source.sample(_ROWS, generator(0, "export")).views[0])
+    numbers = measure(h)
+    kept = ("gaussianity", "gaussianity_p", "effective_rank", "mean_length", "mean_variance", "nonfinite")
+    return {
+        "states": _ROWS,
+        "dim": h.shape[1],
+        "other_data": bool(known and told.get("fingerprint") not in (None, known)),
+        **{key: numbers[key] for key in kept},
+    }
