@@ -138,8 +138,8 @@ class Views:
 
         From 112 pixels on the released ones. Below, global crops keep the pictures' size and local ones have
         about half of it, in multiples of 4; crops show more of the picture, since a twentieth of 28 × 28 is
-        6 × 6; the blur, whose σ is in pixels, and solarization are left out below 48 pixels, where they
-        destroy more than they vary.
+        6 × 6, and are blurred less, since σ is in pixels. Of Fashion-MNIST a linear probe read more from
+        features with each of jitter, blur and solarization than without, in short runs.
 
         Raises:
             ValueError: the side is not positive.
@@ -153,9 +153,7 @@ class Views:
             global_size=side,
             local_size=min(side, 4 * -(-side // 8)),
             local_scale=(0.15, 0.4) if tiny else (0.1, 0.3),
-            blur=0.0 if tiny else 0.5,
             sigma=(0.1, 1.0),
-            solarize=0.0 if tiny else 0.2,
         )
 
     def _check_chance(self, name: str, value: Chance) -> None:
