@@ -49,7 +49,7 @@ def load_callable(source: str) -> Callable[[Any], Any]:
             raise ValueError(f"{source}() cannot be made: {_told(error)}") from error
     if not callable(found):
         raise ValueError(f"{source} must be callable, got {type(found).__name__}")
-    return _Encoder(source, found)
+    return OwnEncoder(source, found)
 
 
 def embed_array(encoder: Callable[[Any], Any], x: Any) -> np.ndarray:
@@ -75,7 +75,7 @@ def _tensor(x: Any) -> torch.Tensor:
     return tensor.float() if tensor.dtype == torch.float64 else tensor
 
 
-class _Encoder(nn.Module):
+class OwnEncoder(nn.Module):
     """A module or function of the user's, whose errors are told in one line."""
 
     def __init__(self, name: str, inner: Callable[[Any], Any]) -> None:
