@@ -6,7 +6,7 @@ from typing import Any
 
 import tyro
 
-from isojepa.cli.callables import OwnEncoder
+from isojepa.arguments import check_count
 from isojepa.cli.models import NORMALS, normals, open_model
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.config import config_from
@@ -59,7 +59,7 @@ class Look:
     """Nearest others of each of those."""
     frames: int = 16
     """Frames of the clip, evenly over its length."""
-    kept: float = 0.6
+    share: float = 0.6
     """Share of the attention that masks hold."""
     weights: Path | None = None
     """For a backbone of timm: safetensors, or what torch.save wrote with tensors by name."""
@@ -81,9 +81,10 @@ class Look:
     """Print numbers of what is shown as JSON."""
 
     def run(self) -> int:
-        from isojepa.report.looking import look, write_look  # with Pillow: only for those who draw
+        from isojepa.report.looking import MOST, look, write_look  # with Pillow: only for those who draw
 
         choose("normalize", self.normalize, NORMALS)
+        check_count("pictures", self.pictures, most=MOST)
         record = Record.open(self.source) if self.source.is_dir() else None
         made = {} if record is None else _settings(record.config)
         with notes_told(), progress_bar("looking") as progress:
@@ -100,8 +101,6 @@ class Look:
                 seed=self.seed,
                 quiet=self.json,
             )
-            if isinstance(model, OwnEncoder) and hasattr(model.inner, "maps"):
-                model = model.inner  # one that can do more than give features
             mean, std = normals(self.normalize, Part(pictures, channels=channels))
             found = look(
                 model,
@@ -112,7 +111,7 @@ class Look:
                 neighbors=self.neighbors,
                 size=size,
                 map_size=self.map_size,
-                share=self.kept,
+                share=self.share,
                 channels=channels,
                 mean=mean,
                 std=std,

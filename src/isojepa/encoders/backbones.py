@@ -7,8 +7,8 @@ What a backbone answers, for pictures (batch, channels, height, width):
     maps              (batch, channels, height, width): the same as a picture, to look at
     layers_features   (batch, ...): what published probes read: of a ViT the [CLS] tokens behind its last two
                       blocks, each through the final LayerNorm, side by side; of others the pooled features
-    attention         (batch, head, height, width): how much [CLS] attends to each patch in the last block of a
-                      ViT; other backbones have none and say so
+    attention         (batch, head, height, width): how much [CLS] attends to each patch in the last block, of
+                      a ViT; other backbones have none and say so
 
 Global and local crops have sizes of their own. Convolutional models take any; ViTs interpolate their position
 embeddings and Swin Transformers cut their windows anew; LeViT, MaxViT and others keep to the one they were
@@ -186,7 +186,8 @@ class Backbone(nn.Module):
         """
         body: Any = self.body
         weights = class_attention(body, lambda x: self._called(body.forward_features, x), x)
-        return weights.unflatten(2, _grid(weights.shape[2], x.shape[-2] / x.shape[-1]))
+        found: Tensor = weights.unflatten(2, _grid(weights.shape[2], x.shape[-2] / x.shape[-1]))
+        return found
 
     def _called(self, part: Any, x: Tensor) -> Any:
         size = tuple(x.shape[1:])

@@ -83,12 +83,12 @@ def write_page(
             "data": json_text(data),
             "title": escape(title),
             "badge": glance.badge(certificate),
-            "verdict": _bind(_verdict(certificate)),
-            "next": _bind(escape(signs(sentence_of(certificate.next_step)))),
+            "verdict": bind(_verdict(certificate)),
+            "next": bind(escape(signs(sentence_of(certificate.next_step)))),
             "facts": _facts(certificate, seconds),
             "warning": warning(status, reason),
-            "tiles": _bind(glance.tiles(certificate)),
-            "sections": _bind("\n\n".join(part.html for part in parts if part.html)),
+            "tiles": bind(glance.tiles(certificate)),
+            "sections": bind("\n\n".join(part.html for part in parts if part.html)),
             "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
         },
     )
@@ -141,7 +141,7 @@ def _short(points: np.ndarray, half: float) -> list[float]:
     return [round(value, digits) for value in points.ravel().tolist()]
 
 
-def _bind(html: str) -> str:
+def bind(html: str) -> str:
     """Keep each number on one line with its percent sign."""
     return re.sub(r"(?<=\d) %", "\u00a0%", html)
 

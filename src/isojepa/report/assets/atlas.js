@@ -15,16 +15,28 @@ const big = document.getElementById("big").getContext("2d");
 const count = data.names.length;
 const layouts = data.places;
 const view = { zoom: 1, x: 0, y: 0 }; // the middle of what is seen, in thousandths
-let places = layouts.neighbours.slice();
+let places = layouts.neighbours.slice(), layout = "neighbours", measure = [1, 1];
 let pen, width, height, focus = null, chosen = null, placed = [], waiting = false;
 
-const unit = () => Math.max(20, Math.min(width, height) / 2 - MARGIN) / 1000 * view.zoom;
 const thumb = () => Math.min(110, Math.max(26, Math.min(width, height) / 14) * view.zoom ** 0.4);
-const stretch = () => Math.min(1.6, Math.max(1, (width - 2 * MARGIN) / Math.max(1, height - 2 * MARGIN)));
-const place = (index) => [
-  width / 2 + (places[2 * index] - view.x) * unit() * stretch(),
-  height / 2 - (places[2 * index + 1] - view.y) * unit(),
-];
+
+// Pixels of a thousandth, across and down: the whole canvas, or one measure for both axes.
+function units(layout) {
+  const [across, down] = [width, height].map((side) => Math.max(20, side / 2 - MARGIN) / 1000);
+  const aspect = data.aspect[layout];
+  if (aspect === null) return [across, down];
+  const one = Math.min(across, down / aspect);
+  return [one, one * aspect];
+}
+
+const unit = () => measure.map((value) => value * view.zoom);
+function place(index) {
+  const [across, down] = unit();
+  return [
+    width / 2 + (places[2 * index] - view.x) * across,
+    height / 2 - (places[2 * index + 1] - view.y) * down,
+  ];
+}
 const tone = (index) => (data.colors.length ? data.colors[data.labels[index]] : color("--line-1"));
 const dimmed = (index) => chosen !== null && data.labels[index] !== chosen;
 const words = (index) => (data.classes.length ? `${data.classes[data.labels[index]]}, ` : "") + data.names[index];
@@ -145,10 +157,11 @@ function at(x, y) {
 // ---- Zoom and pan ----
 
 function zoomed(factor, x = width / 2, y = height / 2) {
-  const before = unit(), across = x - width / 2, down = y - height / 2;
+  const before = view.zoom, [across, down] = measure;
   view.zoom = Math.min(CLOSEST, Math.max(1, view.zoom * factor));
-  view.x += across / stretch() * (1 / before - 1 / unit());
-  view.y -= down * (1 / before - 1 / unit());
+  const nearer = 1 / before - 1 / view.zoom;
+  view.x += (x - width / 2) / across * nearer;
+  view.y -= (y - height / 2) / down * nearer;
   bounded();
 }
 
@@ -161,8 +174,9 @@ function bounded() {
 }
 
 function moved(dx, dy) {
-  view.x -= dx / unit() / stretch();
-  view.y += dy / unit();
+  const [across, down] = unit();
+  view.x -= dx / across;
+  view.y += dy / down;
   bounded();
 }
 
@@ -282,13 +296,16 @@ if (classes) {
 let moving = 0;
 for (const input of document.querySelectorAll('input[name="layout"]')) {
   input.addEventListener("change", () => {
-    const [from, to, turn, started] = [places.slice(), layouts[input.value], ++moving, performance.now()];
+    layout = input.value;
+    const [from, to, turn, started] = [places.slice(), layouts[layout], ++moving, performance.now()];
+    const [old, wanted] = [measure, units(layout)];
     const duration = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : MOVE_MILLISECONDS;
     const frame = (now) => {
       if (turn !== moving) return; // another was chosen meanwhile
       const share = duration ? Math.min(1, Math.max(0, (now - started) / duration)) : 1;
       const eased = share * share * (3 - 2 * share);
-      places = share === 1 ? to.slice() : from.map((value, k) => value + (to[k] - value) * eased);
+      const between = (a, b) => a.map((value, k) => value + (b[k] - value) * eased);
+      [places, measure] = share === 1 ? [to.slice(), wanted] : [between(from, to), between(old, wanted)];
       draw();
       if (share < 1) requestAnimationFrame(frame);
     };
@@ -302,6 +319,7 @@ function fit() {
   [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
   pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
+  measure = units(layout);
   draw();
 }
 

@@ -1,7 +1,7 @@
-"""Looking at a model of pictures: colours of its maps, its attention, nearest neighbours, its features as a map."""
+"""Looking at a model of pictures: colours of its maps, attention, nearest neighbours, features as a map."""
 
 from isojepa.report.looking.components import ColourMaps, Components, colour_maps, components
-from isojepa.report.looking.look import Attention, Look, look
+from isojepa.report.looking.look import MOST, Attention, Look, look
 from isojepa.report.looking.masks import kept_mass
 from isojepa.report.looking.neighbor_map import neighbor_map
 from isojepa.report.looking.neighbors import Agreement, Nearest, agreement, nearest_others
@@ -9,6 +9,7 @@ from isojepa.report.looking.page import write_look
 from isojepa.report.looking.placement import spread_order
 
 __all__ = [
+    "MOST",
     "Agreement",
     "Attention",
     "ColourMaps",

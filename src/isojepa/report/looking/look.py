@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count
+from isojepa.arguments import check_count, check_number, checked
 from isojepa.encoders.attention import NoAttention
 from isojepa.encoders.model import Encoder, Headed, Model, device_of, module_of
 from isojepa.encoders.modes import evaluating
@@ -33,7 +33,6 @@ _TIMES = 4  # how much they are enlarged at most
 _AT_ONCE = 8  # large pictures
 _COLLAPSED = 1e-3  # deviation of features against their length
 Progress = Callable[[int, int, str], None]
-P = TypeVar("P")
 
 
 @runtime_checkable
@@ -122,6 +121,7 @@ class Look:
         return self.spread < _COLLAPSED
 
 
+@checked
 def look(
     model: Encoder | Model,
     pictures: Pictures,
@@ -143,8 +143,8 @@ def look(
     """Look at a model of pictures.
 
     Args:
-        model: a `Model`, any module, or a function of images (batch, channels, size, size). Maps and attention
-            are there where it, or the backbone of a `Headed` model, has the methods `maps` and `attention`.
+        model: a `Model`, any module, or a function of images (batch, channels, size, size). There are maps
+            and attention where it, or the backbone of a `Headed` model, has methods `maps` and `attention`.
         pictures: what it sees.
         clip: frames in their order, for attention.
         count: pictures of the map and of neighbours, drawn at random; 4,000 at most.
@@ -166,6 +166,7 @@ def look(
     """
     check_count("count", count, most=MOST)
     check_count("neighbors", neighbors)
+    share = check_number("share", share, "lie in (0, 1]", lambda value: 0 < value <= 1)
     check_count("shown", shown)
     size = shorter_side(pictures) if size is None else check_count("size", size)
     channels = pictures.channels if channels is None else channels
@@ -238,20 +239,17 @@ def whole_at(
     return lambda size: whole(pictures.read(ids), size, mean, std)
 
 
-def _part(model: Any, kind: type[P]) -> P | None:
-    """The model itself or its backbone, whichever has what is asked for."""
+def _parts(model: Any) -> tuple[Any, ...]:
+    """The model itself, and its backbone where it is one with a head."""
     module = module_of(model)
-    for part in (model, module.backbone if isinstance(module, Headed) else None):
-        if isinstance(part, kind):
-            return part
-    return None
+    return (model, module.backbone) if isinstance(module, Headed) else (model,)
 
 
 def _maps(
     model: Any, sets: Sequence[Callable[[int], Tensor]], size: int, wanted: int | None
 ) -> tuple[ColourMaps | None, str, int]:
     """Colours of the maps, or why there are none; and the size of pictures that they are of."""
-    part = _part(model, Mapped)
+    part = next((one for one in _parts(model) if isinstance(one, Mapped)), None)
     if part is None:
         return None, "This model has no method maps(x), so nothing is known of single positions.", size
     try:
@@ -281,9 +279,12 @@ def _finer(part: Mapped, model: Any, made: Callable[[int], Tensor], size: int) -
 def _attention(
     model: Any, made: Callable[[int], Tensor], size: int, share: float
 ) -> tuple[Attention | None, str]:
-    part = _part(model, Attending)
+    part = next((one for one in _parts(model) if isinstance(one, Attending)), None)
     if part is None:
-        return None, "This model has no method attention(x), so nothing is known of a [CLS] token's attention."
+        return (
+            None,
+            "This model has no method attention(x), so nothing is known of a [CLS] token's attention.",
+        )
     try:
         weights = _run(model, part.attention, made(size))
     except NoAttention as error:
@@ -296,8 +297,15 @@ def _attention(
 def _run(model: Any, method: Callable[[Tensor], Tensor], x: Tensor) -> np.ndarray:
     device = device_of(model)
     with evaluating(model), torch.no_grad():
-        found = [method(part.to(device)).float().cpu() for part in x.split(_AT_ONCE)]
+        found = [_checked(method(part.to(device)), part) for part in x.split(_AT_ONCE)]
     return torch.cat(found).numpy()
+
+
+def _checked(found: Any, x: Tensor) -> Tensor:
+    if not isinstance(found, Tensor) or found.ndim != 4 or len(found) != len(x):
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ValueError(f"maps must be ({len(x)}, channels, height, width), got {got}")
+    return found.float().cpu()
 
 
 def _spread(x: np.ndarray) -> float:

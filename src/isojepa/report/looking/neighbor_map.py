@@ -1,4 +1,4 @@
-r"""A plane in which neighbours stay together: t-SNE (van der Maaten and Hinton, 2008), exact, from the plane of PCA.
+r"""A plane in which neighbours stay together: t-SNE (van der Maaten and Hinton, 2008), exact, begun from PCA.
 
 With p_ij how likely i and j are neighbours among the features, whose widths give every row the same
 perplexity, and

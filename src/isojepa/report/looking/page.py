@@ -16,15 +16,17 @@ from isojepa.files import write_text
 from isojepa.report.colors import COLORS, polar_colors
 from isojepa.report.looking import sections
 from isojepa.report.looking.look import Look
+from isojepa.report.looking.sections import rounded
 from isojepa.report.looking.thumbnails import address, sheet
-from isojepa.report.numbers import finite, percent, short
-from isojepa.report.page import json_text, warning
+from isojepa.report.numbers import finite, short
+from isojepa.report.page import bind, json_text, warning
 from isojepa.report.sections.training import config_rows
 from isojepa.report.template import asset, fill
 from isojepa.version import __version__
 
 _STYLES = ("page.css", "lines.css", "look.css")
 _SCRIPTS = ("start.js", "look.js", "atlas.js")
+_FLAT = 1e-6  # of a box's longer side, below which the other is none
 _NEAR = 5  # neighbours that lines on the map lead to
 _NUMBERS = {"probe": "linear probe", "knn": "20-NN", "rankme": "RankMe", "loss": "loss"}
 
@@ -70,11 +72,11 @@ def write_look(
             "data": json_text(_drawn(look, columns)),
             "title": escape(f"{model} looks at {data}"),
             "badge": _badge(look),
-            "verdict": escape(_verdict(look, model)),
+            "verdict": bind(escape(_verdict(look, model))),
             "facts": escape(_facts(look, metrics or {})),
             "warning": warning(status, reason) + _collapse(look),
-            "tiles": _tiles(look),
-            "sections": "\n\n".join(pieces),
+            "tiles": bind(_tiles(look)),
+            "sections": bind("\n\n".join(pieces)),
             "sprite": address(pixels, photo=True),
             "config": config_rows({**(config or {}), "isojepa": __version__}),
         },
@@ -94,6 +96,7 @@ def _drawn(look: Look, columns: int) -> dict[str, Any]:
         "classes": list(look.classes) if labelled else [],
         "colors": class_colors(len(look.classes)) if labelled else [],
         "places": {"neighbours": _scaled(look.places), "axes": _scaled(look.plane.scores)},
+        "aspect": {"neighbours": None, "axes": _aspect(look.plane.scores)},
         "order": look.order.tolist(),
         "nearest": look.nearest.ids[:, :_NEAR].tolist(),
     }
@@ -114,11 +117,18 @@ def class_colors(count: int) -> list[str]:
 
 
 def _scaled(points: np.ndarray) -> list[int]:
-    """Flat x0, y0, x1, y1, ...: the middle of the box at 0, its longer half 1000."""
+    """Flat x0, y0, x1, y1, ...: the middle of the box at 0, its halves 1000."""
     middle = (points.max(0) + points.min(0)) / 2
-    half = np.abs(points - middle).max() or 1.0
+    half = np.abs(points - middle).max(0)
+    half[half <= _FLAT * half.max()] = 1.0  # a line, or one point
     found: list[int] = ((points - middle) / half * 1000).round().astype(int).ravel().tolist()
     return found
+
+
+def _aspect(points: np.ndarray) -> float:
+    """Height of the box by its width, for a map whose two axes have one measure."""
+    across, down = np.ptp(points, axis=0)
+    return float(down / across) if across and down > _FLAT * across else 1.0
 
 
 def _badge(look: Look) -> str:
@@ -132,21 +142,20 @@ def _verdict(look: Look, model: str) -> str:
     if look.agreement is not None:
         k = look.nearest.ids.shape[1]
         return (
-            f"{percent(look.agreement.share)} of the {k} nearest neighbours are of a picture's own class; "
-            f"by chance it would be {percent(look.agreement.chance)}."
+            f"{rounded(look.agreement.share)} of the {k} nearest neighbours are of a picture's own class; "
+            f"by chance it would be {rounded(look.agreement.chance)}."
         )
     pictures = "one picture" if len(look.names) == 1 else f"{len(look.names):,} pictures"
     return f"What {model} makes of {pictures}."
 
 
 def _facts(look: Look, metrics: Mapping[str, Any]) -> str:
-    taken = f"{len(look.names):,} of {look.total:,} pictures"
-    facts = [taken if len(look.names) < look.total else "all pictures" if look.total > 1 else "1 picture"]
-    if facts[0] == "all pictures":
-        facts = [f"all {look.total:,} pictures"]
+    facts = [f"{len(look.names):,} of {look.total:,} pictures"]
+    if len(look.names) == look.total:
+        facts = ["1 picture" if look.total == 1 else f"all {look.total:,} pictures"]
     if look.labels is not None:
         facts.append("1 class" if len(look.classes) == 1 else f"{len(look.classes):,} classes")
-    facts += [f"{look.size} pixels", f"{look.dim:,} features"]
+    facts += [f"seen at {look.size} × {look.size} pixels", f"{look.dim:,} features"]
     measured = [
         f"{words} {short(value)}"
         for name, words in _NUMBERS.items()
@@ -174,13 +183,13 @@ def _tiles(look: Look) -> str:
             "map",
             "All pictures",
             f"{len(look.names):,}",
-            f"the two main axes have {percent(sum(look.plane.shares))} of the variance",
+            f"the two main axes have {rounded(sum(look.plane.shares))} of the variance",
         ),
         (
             "neighbours",
             "Neighbours",
-            percent(agreed.share) if agreed else "",
-            f"of one's own class; by chance {percent(agreed.chance)}" if agreed else "no classes to compare",
+            rounded(agreed.share) if agreed else "",
+            f"of one's own class; by chance {rounded(agreed.chance)}" if agreed else "no classes to compare",
         ),
         (
             "maps",
@@ -191,8 +200,8 @@ def _tiles(look: Look) -> str:
         (
             "attention",
             "Where [CLS] looks",
-            percent(float(found.covered[0])) if found else "",
-            f"of the patches hold {percent(found.share)} of the attention" if found else "no [CLS] attention",
+            rounded(float(found.covered[0])) if found else "",
+            f"of the patches hold {rounded(found.share)} of the attention" if found else "no [CLS] attention",
         ),
     ]
     return "".join(

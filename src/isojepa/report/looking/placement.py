@@ -7,7 +7,7 @@ from isojepa.arguments import checked
 
 @checked
 def spread_order(points: np.ndarray) -> np.ndarray:
-    """The order of farthest points: first the one nearest to the mean, then always the farthest from all before.
+    """The order of farthest points: the one nearest to the mean, then always the farthest from all before.
 
     Whoever goes through it and places what still has room shows the outlines of a map with a few and fills it
     with more, whatever the zoom.

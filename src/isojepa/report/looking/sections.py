@@ -6,7 +6,6 @@ import numpy as np
 
 from isojepa.report.looking.look import Look
 from isojepa.report.looking.thumbnails import address
-from isojepa.report.numbers import percent
 from isojepa.report.sections.lead import lead, missing, section
 
 _SHADE = (14, 16, 20, 196)  # over what a mask leaves out
@@ -20,8 +19,8 @@ def maps(look: Look) -> str:
         return section("maps", _head(title), missing(look.no_maps))
     height, width = look.maps.first.shape[1:]
     sentence = (
-        f"Each position of {_pictures(len(look.shown))} in three colours: what has one colour is alike to the "
-        "model. The colours mean the same in every picture."
+        f"Each position of {_pictures(len(look.shown))} in three colours: what has one colour is alike to "
+        "the model. The colours mean the same in every picture."
     )
     choices = _choice(
         "seen",
@@ -33,18 +32,19 @@ def maps(look: Look) -> str:
         ),
     )
     count = len(look.shown)
-    groups = f'<div class="pairs">{"".join(_pair(look, k, look.large[k], _told(look, int(look.shown[k]))) for k in range(count))}</div>'
+    pairs = [_pair(look, k, look.large[k], _told(look, int(look.shown[k]))) for k in range(count)]
+    groups = f'<div class="pairs">{"".join(pairs)}</div>'
     if len(look.frames):
-        pairs = (
-            _pair(look, count + k, frame, f"frame {k + 1} of the clip") for k, frame in enumerate(look.frames)
-        )
+        pairs = [
+            _pair(look, count + k, one, f"frame {k + 1} of the clip") for k, one in enumerate(look.frames)
+        ]
         groups += f'<h3>The clip</h3><div class="pairs">{"".join(pairs)}</div>'
-    shares = ", ".join(percent(share) for share in look.maps.shares)
+    shares = ", ".join(rounded(share) for share in look.maps.shares)
     note = (
         f"{height} × {width} positions of pictures of {look.map_size} pixels"
         f"{_enlarged(look)}. Red, green and blue are the first three principal components of all positions "
-        f"together, with {shares} of their variance; the outermost hundredth at either end of each is cut. The "
-        "foreground is where the first is above its mean, on the side that the middle of pictures is on."
+        f"together, with {shares} of their variance; the outermost hundredth at either end of each is cut. "
+        "The foreground is where the first is above its mean, on the side that the middle of pictures is on."
     )
     return section("maps", lead(title, sentence), choices, groups, f'<p class="note">{escape(note)}</p>')
 
@@ -57,9 +57,9 @@ def attention(look: Look) -> str:
         return section("attention", _head(title), missing(look.no_attention))
     heads = found.masks.shape[1] - 1
     sentence = (
-        f"Of the mean over heads, {percent(found.share)} of the attention lies on "
-        f"{percent(float(found.covered[0]))} of the patches; if it were spread evenly, it would be on "
-        f"{percent(found.share)} of them."
+        f"Of the mean over heads, {rounded(found.share)} of the attention lies on "
+        f"{rounded(float(found.covered[0]))} of the patches; if it were spread evenly, it would be on "
+        f"{rounded(found.share)} of them."
     )
     names = ["mean of all heads", *(f"head {head + 1}" for head in range(heads))]
     choices = _choice("head", "Attention of", tuple((str(k), name) for k, name in enumerate(names)))
@@ -77,11 +77,11 @@ def attention(look: Look) -> str:
         figures.append(f'<figure><div class="over">{image}{masks}</div>{_caption(what)}</figure>')
     play = '<button id="play" type="button" aria-pressed="false">Play</button>' if clip else ""
     shares = " · ".join(
-        f"{name} {percent(float(share))}" for name, share in zip(names, found.covered, strict=True)
+        f"{name} {rounded(float(share))}" for name, share in zip(names, found.covered, strict=True)
     )
     note = (
         f"The last block's attention of [CLS] to the patches. Bright: the fewest patches that hold "
-        f"{percent(found.share)} of it. Share of patches that they are: {shares}."
+        f"{rounded(found.share)} of it. Share of patches that they are: {shares}."
     )
     kind = "frames clip" if clip else "frames"
     return section(
@@ -101,25 +101,30 @@ def neighbors(look: Look) -> str:
     k = look.nearest.ids.shape[1]
     if look.agreement is not None:
         sentence = (
-            f"Of the {k} nearest others of each of {_pictures(len(look.names))}, {percent(look.agreement.share)} "
-            f"are of the same class; drawn at random {percent(look.agreement.chance)} would be."
+            f"Of the {k} nearest others of each of {_pictures(len(look.names))}, "
+            f"{rounded(look.agreement.share)} are of the same class; drawn at random "
+            f"{rounded(look.agreement.chance)} would be."
         )
     else:
-        sentence = f"For each picture on the left the {k} others of {len(look.names):,} with the largest cosine."
+        sentence = (
+            f"For each picture on the left the {k} others of {len(look.names):,} with the largest cosine."
+        )
     rows = "".join(_row(look, int(query), place) for place, query in enumerate(look.shown))
-    marked = " A check mark or a cross says whether the class is that of the query." * (look.agreement is not None)
+    marked = " A check mark: the class is that of the query." * (look.agreement is not None)
     note = f"Cosines of the features, {look.dim} dimensions, written below each.{marked}"
     return section("neighbours", lead(title, sentence), f'<div class="rows">{rows}</div>', _note(note))
 
 
 def atlas(look: Look) -> str:
     """The map of all pictures; what is drawn comes with the page's data."""
-    axes = [percent(share) for share in look.plane.shares]
+    axes = [rounded(share) for share in look.plane.shares]
     sentence = (
-        f"{_pictures(len(look.names)).capitalize()} by their features: point at one to see it large, with lines "
-        f"to its nearest neighbours."
+        f"{_pictures(len(look.names)).capitalize()} by their features: point at one to see it large, with "
+        "lines to its nearest neighbours."
     )
-    choices = _choice("layout", "Places by", (("neighbours", "neighbours (t-SNE)"), ("axes", "two main axes (PCA)")))
+    choices = _choice(
+        "layout", "Places by", (("neighbours", "neighbours (t-SNE)"), ("axes", "two main axes (PCA)"))
+    )
     buttons = "".join(
         f'<button type="button" id="{name}" aria-label="{label}">{sign}</button>'
         for name, label, sign in (
@@ -130,12 +135,14 @@ def atlas(look: Look) -> str:
     )
     legend = ""
     if look.labels is not None and len(look.classes):
-        legend = '<div class="classes" id="classes" role="group" aria-label="Classes: press to show one"></div>'
+        legend = (
+            '<div class="classes" id="classes" role="group" aria-label="Classes: press to show one"></div>'
+        )
     note = (
-        "Keys: arrows go from picture to picture, + and − zoom, 0 shows all, Escape lets go. Drag to move; the "
-        "wheel zooms once the map was clicked. By neighbours, what is near is near in the features, mostly, but "
-        "distances between groups and their sizes mean nothing. The two main axes are a plain projection, with "
-        f"{axes[0]} and {axes[1]} of the variance."
+        "Keys: arrows go from picture to picture, + and − zoom, 0 shows all, Escape lets go. Drag to move; "
+        "the wheel zooms once the map was clicked. By neighbours, what is near is near in the features, "
+        "mostly, but distances between groups and their sizes mean nothing. The two main axes are a plain "
+        f"projection, with {axes[0]} and {axes[1]} of the variance."
     )
     words = escape(
         f"Map of {_pictures(len(look.names))}. Arrow keys go from picture to picture, plus and minus zoom."
@@ -144,10 +151,29 @@ def atlas(look: Look) -> str:
         "map",
         lead("All pictures", sentence),
         f'<div class="bar">{choices}<div class="zoom">{buttons}</div></div>{legend}',
-        f'<div class="atlas"><canvas id="atlas" tabindex="0" role="application" aria-label="{words}"></canvas>'
-        '<aside id="card" aria-live="polite"><canvas id="big" width="160" height="160" aria-hidden="true">'
-        '</canvas><p id="told">Point at a picture.</p><p id="near"></p></aside></div>',
+        f'<div class="atlas"><canvas id="atlas" tabindex="0" role="application" aria-label="{words}">'
+        '</canvas><aside id="card" aria-live="polite">'
+        '<canvas id="big" width="160" height="160" aria-hidden="true"></canvas>'
+        '<p id="told">Point at a picture.</p><p id="near"></p></aside></div>',
         _note(note),
+    )
+
+
+def rounded(share: float) -> str:
+    """A share in whole percent, more exactly where that would be nearly none or all of it.
+
+    Example:
+        >>> rounded(0.6183), rounded(0.004), rounded(1.0)
+        ('62 %', '0.4 %', '100 %')
+    """
+    value = 100 * share
+    near = min(value, 100 - value)
+    return (
+        f"{value:.0f} %"
+        if near >= 0.995 or near < 1e-3
+        else f"{value:.2g} %"
+        if value < 1
+        else f"{value:.1f} %"
     )
 
 
@@ -159,7 +185,7 @@ def _row(look: Look, query: int, place: int) -> str:
         what, mark, tone = _told(look, int(other)), "", "plain"
         if own is not None and look.labels is not None and look.agreement is not None:
             same = int(look.labels[other]) == own
-            mark, tone = ("✓ ", "good") if same else ("✗ ", "poor")
+            mark, tone = ("✓ ", "good") if same else ("", "plain")
         image = _image(look.thumbnails[other], f"neighbour: {what}, cosine {cosine:.3f}")
         label = "" if look.labels is None else look.classes[int(look.labels[other])]
         cells.append(
@@ -170,8 +196,8 @@ def _row(look: Look, query: int, place: int) -> str:
     image = _image(look.large[place], f"query: {told}")
     name = escape(_cut(told))
     return (
-        f'<div class="row"><figure class="query">{image}<figcaption title="{escape(told)}">{name}</figcaption>'
-        f"</figure><ol>{''.join(cells)}</ol></div>"
+        f'<div class="row"><figure class="query">{image}<figcaption title="{escape(told)}">{name}'
+        f'</figcaption></figure><ol style="--across: {len(cells)}">{"".join(cells)}</ol></div>'
     )
 
 

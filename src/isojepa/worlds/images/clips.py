@@ -61,8 +61,8 @@ def _animated(path: Path, frames: int) -> Pictures:
             width, height = image.size
             if count > _MOST_FRAMES or width * height * len(wanted) > _MOST_PIXELS:
                 raise BadPicture(
-                    f"it must have at most {_MOST_FRAMES} frames, and {_MOST_PIXELS} pixels in those that are "
-                    f"looked at, got {count} frames of {width} × {height}"
+                    f"it must have at most {_MOST_FRAMES} frames, and {_MOST_PIXELS} pixels in those that "
+                    f"are looked at, got {count} frames of {width} × {height}"
                 )
             for number in wanted:
                 image.seek(number)
