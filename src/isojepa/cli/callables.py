@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from isojepa.encoders.attention import NoAttention
 from isojepa.encoders.modes import embed
 from isojepa.importing import import_file
 
@@ -49,7 +50,7 @@ def load_callable(source: str) -> Callable[[Any], Any]:
             raise ValueError(f"{source}() cannot be made: {_told(error)}") from error
     if not callable(found):
         raise ValueError(f"{source} must be callable, got {type(found).__name__}")
-    return _Encoder(source, found)
+    return (OwnBackbone if hasattr(found, "maps") else OwnEncoder)(source, found)
 
 
 def embed_array(encoder: Callable[[Any], Any], x: Any) -> np.ndarray:
@@ -75,7 +76,7 @@ def _tensor(x: Any) -> torch.Tensor:
     return tensor.float() if tensor.dtype == torch.float64 else tensor
 
 
-class _Encoder(nn.Module):
+class OwnEncoder(nn.Module):
     """A module or function of the user's, whose errors are told in one line."""
 
     def __init__(self, name: str, inner: Callable[[Any], Any]) -> None:
@@ -83,11 +84,32 @@ class _Encoder(nn.Module):
         self._name, self.inner = name, inner
 
     def forward(self, x: torch.Tensor) -> Any:
+        return self._called(self.inner, x)
+
+    def _called(self, method: Callable[[Any], Any], x: torch.Tensor) -> Any:
         given = f"observations {tuple(x.shape)} of {x.dtype}"
         try:
-            return self.inner(x)
+            return method(x)
+        except NoAttention:
+            raise
         except Exception as error:  # whatever the user's code raises
             raise ValueError(f"{self._name} cannot embed {given}: {_told(error)}") from error
+
+
+class OwnBackbone(OwnEncoder):
+    """A module of the user's that also has features for each position, and perhaps attention."""
+
+    def maps(self, x: torch.Tensor) -> Any:
+        """What its method `maps` gives."""
+        inner: Any = self.inner
+        return self._called(inner.maps, x)
+
+    def attention(self, x: torch.Tensor) -> Any:
+        """What its method `attention` gives."""
+        method = getattr(self.inner, "attention", None)
+        if method is None:
+            raise NoAttention(f"{self._name} has no method attention(x)")
+        return self._called(method, x)
 
 
 def _told(error: BaseException) -> str:

@@ -32,8 +32,9 @@ checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study repo
 experiments, and `isojepa list` names the worlds, objectives and encoders.
 
 Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
-without labels, `isojepa probe RECORD --data DATA` says what the features are worth, `isojepa select FOLDER`
-which run to keep, `isojepa export RECORD --to onnx` takes it away."""
+without labels, `isojepa look RECORD` shows what was learned, `isojepa probe RECORD --data DATA` says what the
+features are worth, `isojepa select FOLDER` which run to keep, `isojepa export RECORD --to onnx` takes it
+away."""
 
 
 class Command(NamedTuple):
@@ -101,6 +102,12 @@ COMMANDS = {
         "isojepa.cli.views",
         "Views",
         "Look at the views that training cuts from pictures: wrong ones are the first mistake.",
+    ),
+    "look": Command(
+        "isojepa.cli.look",
+        "Look",
+        "Write a page that shows what a model sees: a map of pictures, neighbours, maps of positions, "
+        "attention.",
     ),
     "report": Command(
         "isojepa.cli.commands",

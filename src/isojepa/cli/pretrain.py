@@ -131,7 +131,9 @@ class Pretrain:
             return 0 if run.status == "done" else 1
         code = tell_run(run)
         out.print(_scores(run))
-        out.print(f"Next: isojepa probe {typed(path)} --data {typed(self.data)}")
+        out.print(
+            f"Next: isojepa look {typed(path)}   or   isojepa probe {typed(path)} --data {typed(self.data)}"
+        )
         return code
 
     def _config(self) -> Config:

@@ -1,6 +1,5 @@
 """The command `probe`: how good frozen features are, of a record, a backbone of timm or one's own encoder."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from torch import nn
 
-from isojepa import runs
 from isojepa.arguments import check_count
 from isojepa.certificates import read_array
-from isojepa.cli.callables import is_callable_name, load_callable
+from isojepa.cli.models import FILES, NORMALS, normals, open_model
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
@@ -31,13 +28,7 @@ from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 
-_NORMALS = {  # mean and deviation; those of ImageNet are what most published backbones are trained with
-    "data": None,
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-}
 _ASIDE = 0.2  # of each class, where there are no test pictures
-_FILES = (".npz", ".safetensors", ".pt", ".pth", ".h5", ".hdf5")
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")  # as names of backbones are
 
 
 def _neighbors(*data: np.ndarray) -> tuple[Score, ...]:
@@ -111,7 +102,7 @@ class Probe:
     def run(self) -> int:
         for name in self.probes:
             choose("probe", name, _PROBES)  # what cannot be asked for is told before the work
-        choose("normalize", self.normalize, _NORMALS)
+        choose("normalize", self.normalize, NORMALS)
         with notes_told(), progress_bar("probing") as self._progress:
             x, y, test_x, test_y, classes = self._features()
             scores: list[Score] = []
@@ -149,7 +140,7 @@ class Probe:
 
     def _features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
         """Features and labels to fit, those to score, and the names of classes."""
-        if self.source.suffix in _FILES and self.source.is_file():
+        if self.source.suffix in FILES and self.source.is_file():
             return self._of_file()
         if self.data is None:
             raise ValueError("data must be given: pictures with labels to probe on, --data FOLDER")
@@ -158,9 +149,7 @@ class Probe:
         if len(np.unique(y)) < 2:
             raise ValueError(f"{self.data} must have pictures of two classes at least, got {train.classes}")
         model, train, test = self._seeing(train, test)
-        mean, std = _NORMALS[self.normalize] or (train.mean, train.std)
-        if len(mean) != train.channels:
-            raise ValueError("normalize by imagenet needs colours, got grey pictures: add --channels 3")
+        mean, std = normals(self.normalize, train)
         x, test_x = (
             features_of(model, one, self.size, self.batch, mean=mean, std=std, progress=self._progress)
             for one in (train, test)
@@ -197,33 +186,16 @@ class Probe:
         train, test = (
             one if one.channels == channels else Part(one, channels=channels) for one in (train, test)
         )
-        return self._model(channels, train), train, test
-
-    def _model(self, channels: int, pictures: Pictures) -> Any:
-        text = str(self.source)
-        made = is_callable_name(text) or self.source.is_dir()
-        if made and self.weights is not None:
-            raise ValueError("weights go with a backbone of timm, got a source that has its own")
-        if is_callable_name(text):
-            return load_callable(text)
-        if self.source.is_dir():
-            return runs.load(self.source)
-        if not _NAME.fullmatch(text) or self.source.suffix in (*_FILES, ".npy", ".py"):
-            raise ValueError(f"{text} does not exist; an encoder of your own is file.py:function")
-        return self._backbone(text, channels, pictures)
-
-    def _backbone(self, name: str, channels: int, pictures: Pictures) -> nn.Module:
-        from isojepa.encoders.backbones import Backbone
-        from isojepa.encoders.weights import load_weights
-
-        size = self.size or (None if pictures.shape is None else min(pictures.shape[1:]))
-        backbone = Backbone(name, in_channels=channels, image_size=size, seed=self.seed)
-        if self.weights is not None:
-            matched = load_weights(backbone.body, self.weights)
-            if not self.json:
-                left = f", {len(matched.left_out)} of the file left out" if matched.left_out else ""
-                out.print(f"Weights of {self.weights} matched by {matched.by}{left}.", markup=False)
-        return backbone
+        size = self.size or (None if train.shape is None else min(train.shape[1:]))
+        model = open_model(
+            self.source,
+            channels=channels,
+            size=size,
+            weights=self.weights,
+            seed=self.seed,
+            quiet=self.json,
+        )
+        return model, train, test
 
     def _of_file(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
         """Features and labels of a file; where it has none to score, a fifth of each class is put aside."""

@@ -7,6 +7,8 @@ What a backbone answers, for pictures (batch, channels, height, width):
     maps              (batch, channels, height, width): the same as a picture, to look at
     layers_features   (batch, ...): what published probes read: of a ViT the [CLS] tokens behind its last two
                       blocks, each through the final LayerNorm, side by side; of others the pooled features
+    attention         (batch, head, height, width): how much [CLS] attends to each patch in the last block, of
+                      a ViT; other backbones have none and say so
 
 Global and local crops have sizes of their own. Convolutional models take any; ViTs interpolate their position
 embeddings and Swin Transformers cut their windows anew; LeViT, MaxViT and others keep to the one they were
@@ -21,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from isojepa.arguments import check_count, checked
+from isojepa.encoders.attention import class_attention
 from isojepa.encoders.convnets import small_model
 from isojepa.encoders.layers import linear
 from isojepa.encoders.model import Headed
@@ -172,6 +175,19 @@ class Backbone(nn.Module):
                 h = F.layer_norm(h, h.shape[-1:])
             found.append(h)
         return torch.cat(found, 1)
+
+    def attention(self, x: Tensor) -> Tensor:
+        """How much [CLS] attends to each patch in the last block: (batch, head, height, width).
+
+        The weights are those of the block itself; what is missing to 1 goes to [CLS] and to registers.
+
+        Raises:
+            NoAttention: the backbone has no [CLS] token, or attends in another way.
+        """
+        body: Any = self.body
+        weights = class_attention(body, lambda x: self._called(body.forward_features, x), x)
+        found: Tensor = weights.unflatten(2, _grid(weights.shape[2], x.shape[-2] / x.shape[-1]))
+        return found
 
     def _called(self, part: Any, x: Tensor) -> Any:
         size = tuple(x.shape[1:])

@@ -63,7 +63,7 @@ def neighbors_probe(
     ks = [check_count("k", one) for one in k]
     if not ks or max(ks) > len(data.x):
         raise ValueError(f"k must be at most the {len(data.x)} training examples, got {list(k)}")
-    keys, queries = _directions(data.x), _directions(data.test_x)
+    keys, queries = directions(data.x), directions(data.test_x)
     labels = torch.from_numpy(data.y)
     predicted: dict[int, list[Tensor]] = {one: [] for one in ks}
     for part in queries.split(_QUERIES):
@@ -145,7 +145,8 @@ def usual_radius(keys: Tensor, k: int = 20) -> float:
     return float(torch.cat(found).median().sqrt())
 
 
-def _directions(x: np.ndarray) -> Tensor:
+def directions(x: np.ndarray) -> Tensor:
+    """Rows (n, dim) divided by their lengths, float32; one of length 0 stays as it is."""
     rows = torch.from_numpy(x).float()
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     found: Tensor = rows / lengths.clamp_min(torch.finfo(torch.float32).tiny)

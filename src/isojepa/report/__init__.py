@@ -1,7 +1,8 @@
 """Reports: one picture and one self-contained HTML page from what a run left."""
 
+from isojepa.report import looking
 from isojepa.report.colors import polar_colors
 from isojepa.report.page import write_page
 from isojepa.report.picture import write_picture
 
-__all__ = ["polar_colors", "write_page", "write_picture"]
+__all__ = ["looking", "polar_colors", "write_page", "write_picture"]

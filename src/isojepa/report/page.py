@@ -80,22 +80,22 @@ def write_page(
         {
             "css": asset(*_STYLES),
             "js": asset(*_SCRIPTS),
-            "data": _json(data),
+            "data": json_text(data),
             "title": escape(title),
             "badge": glance.badge(certificate),
-            "verdict": _bind(_verdict(certificate)),
-            "next": _bind(escape(signs(sentence_of(certificate.next_step)))),
+            "verdict": bind(_verdict(certificate)),
+            "next": bind(escape(signs(sentence_of(certificate.next_step)))),
             "facts": _facts(certificate, seconds),
-            "warning": _warning(status, reason),
-            "tiles": _bind(glance.tiles(certificate)),
-            "sections": _bind("\n\n".join(part.html for part in parts if part.html)),
+            "warning": warning(status, reason),
+            "tiles": bind(glance.tiles(certificate)),
+            "sections": bind("\n\n".join(part.html for part in parts if part.html)),
             "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
         },
     )
     write_text(Path(path), page)
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
 
@@ -141,7 +141,7 @@ def _short(points: np.ndarray, half: float) -> list[float]:
     return [round(value, digits) for value in points.ravel().tolist()]
 
 
-def _bind(html: str) -> str:
+def bind(html: str) -> str:
     """Keep each number on one line with its percent sign."""
     return re.sub(r"(?<=\d) %", "\u00a0%", html)
 
@@ -171,7 +171,8 @@ def _timing(seconds: float | None) -> dict[str, str]:
     return {} if seconds is None else {"training time": f"{seconds:.2f} s"}
 
 
-def _warning(status: str, reason: str) -> str:
+def warning(status: str, reason: str) -> str:
+    """How a run ended, where it did not end well; else nothing."""
     if status in ("", "done"):
         return ""
     because = f": {escape(reason)}" if reason else ""

@@ -13,8 +13,16 @@ from isojepa.files import check_file, check_folder, half_written
 LOCK = ".lock"
 WEIGHTS = ".safetensors"
 CHECKPOINT = "checkpoint"
-FILES = ("result.json", "metrics.jsonl", "scores.json", "report.html", "picture.png", "config.json")
-_DRAWN = ("report.html", "picture.png")  # by others than who trains
+FILES = (
+    "result.json",
+    "metrics.jsonl",
+    "scores.json",
+    "report.html",
+    "picture.png",
+    "look.html",
+    "config.json",
+)
+_DRAWN = ("report.html", "picture.png", "look.html")  # by others than who trains
 _FOLDERS = (CHECKPOINT, "tensorboard", "wandb")
 
 

@@ -1,0 +1,1 @@
+"""Looking: the computations behind the page of a model, and the page."""
