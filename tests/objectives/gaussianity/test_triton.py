@@ -112,12 +112,14 @@ print(*values)
 for each in told: print(each.message)
 """
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+    # without the compiled form, which takes long to start
+    off = {"NUMBA_DISABLE_JIT": "1", "TRITON_INTERPRET": "1"}
+    environment = {**os.environ, **off, "PYTHONPATH": paths}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-800:]
     value, *told = done.stdout.splitlines()
     truth = SIGReg(16)(torch.randn(64, 4, generator=generator(0)), generator(1)).item()
-    assert float(value) == pytest.approx(truth, rel=1e-6)
+    assert float(value) == pytest.approx(truth, rel=1e-5)
     if fault is None:
         assert told == []
     else:
