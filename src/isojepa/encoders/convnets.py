@@ -66,7 +66,8 @@ class ConvNet(_Pooled):
         for index, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
             parts += [_convolution(n_in, n_out, 2 if index else 1, source), nn.BatchNorm2d(n_out), nn.ReLU()]
         # channels last, weights and pictures: half the time on a processor; a ResNet-18 gains nothing
-        self.body = nn.Sequential(*parts).to(memory_format=torch.channels_last)
+        self.body = nn.Sequential(*parts)
+        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its stubs lack it
         self.num_features = sizes[-1]
 
     def forward_features(self, x: Tensor) -> Tensor:

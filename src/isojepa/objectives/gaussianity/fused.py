@@ -12,9 +12,10 @@ over the knots of a `Grid` (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.3 an
 of their Theorem 6 from value and gradient.
 
 The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
-whole is two sweeps over the projections (see `kernels`). On the CPU in float32, with equally spaced knots,
-they are compiled; otherwise the same two sweeps run as tensor operations. Sums over samples are added up
-over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
+whole is two sweeps over the projections (see `kernels`). In float32, with equally spaced knots, they are
+compiled: on the CPU, and on devices that Triton serves (see `triton_powers`). Otherwise the same two sweeps
+run as tensor operations. Sums over samples are added up over the ranks of a distributed job between the two
+sweeps, so n is the size of the whole batch.
 
 What the compiled sweeps cannot do is done by tensor operations that keep their graph, in the memory of the
 textbook form: transforms of `torch.func`, forward-mode derivatives, and the derivative of the gradient.
@@ -23,6 +24,7 @@ textbook form: transforms of `torch.func`, forward-mode derivatives, and the der
 import math
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -33,12 +35,15 @@ from torch.autograd import forward_ad
 from isojepa import ranks
 from isojepa.objectives.gaussianity import team
 from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.gaussianity.tensor_powers import TensorPowers
+from isojepa.objectives.gaussianity.triton_powers import TritonPowers, served
 from isojepa.objectives.loss import at_least_float32
 
 _COMPILER = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 # Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a
 # BLAS, in the two products around the compiled sweeps, may choose another.
 _CHUNK = 1 << 20
+_DEVICE_CHUNK = 1 << 22  # on a device a kernel's start costs more, for which a larger chunk makes up
 
 
 def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
@@ -77,7 +82,7 @@ def plain_epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
     With a graph it takes the memory of batch x slices x knots.
     """
     n = _samples(x)
-    cosines, sines = _means(_Powers(x, grid), n)
+    cosines, sines = _means(TensorPowers(x, grid), n)
     value: Tensor = _statistic(cosines, sines, torch.as_tensor(grid.table).to(x), n, unbiased)[0]
     return value
 
@@ -87,17 +92,16 @@ def _traced(x: Tensor) -> bool:
     return ranks.transformed() or forward_ad.unpack_dual(x).tangent is not None
 
 
-def _means(powers: "_Powers", n: int) -> tuple[Tensor, Tensor]:
+def _means(powers: TensorPowers | TritonPowers, n: int) -> tuple[Tensor, Tensor]:
     """Real and imaginary part of phi_n of the whole batch, (..., slices, half)."""
-    sums = ranks.total(torch.stack([torch.stack((c.sum(-2), s.sum(-2))) for c, s in powers.up()], -1))
+    sums = ranks.total(powers.sums())
     return sums[0] / n, sums[1] / n
 
 
 class _EppsPulley(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, directions, grid, unbiased, want_gradient):  # type: ignore[no-untyped-def]
-        compiled = x.device.type == "cpu" and x.dtype != torch.float64 and grid.step is not None
-        sweep = _compiled_sweeps if compiled and _COMPILER else _tensor_sweeps
+        sweep = _sweeps(x, grid)
         with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
             wide = at_least_float32(x.detach())
             views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
@@ -156,12 +160,34 @@ def _chunks(views: Tensor, directions: Tensor | None, n: int) -> list[tuple[int,
     slices = views.shape[-1] if directions is None else len(directions)
     rows = len(views) * -(-n // ranks.world_size())
     # each chunk rewrites the gradient, of the size of x: not worth it for much less work than that
-    size = max(64, _CHUNK // max(1, rows), 0 if directions is None else views.shape[-1] // 2)
+    held = _CHUNK if views.device.type == "cpu" else _DEVICE_CHUNK
+    size = max(64, held // max(1, rows), 0 if directions is None else views.shape[-1] // 2)
     return [(start, min(start + size, slices)) for start in range(0, slices, size)]
 
 
-def _tensor_sweeps(
+def _sweeps(x: Tensor, grid: Grid) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """How both sweeps over projections of x are made."""
+    if x.dtype == torch.float64 or grid.step is None:
+        return _tensor_sweeps
+    if served(x.device):
+        return _triton_sweeps
+    return _compiled_sweeps if x.device.type == "cpu" and _COMPILER else _tensor_sweeps
+
+
+def _triton_sweeps(
     views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps as Triton kernels, in float32; memory of two batch x slices."""
+    return _tensor_sweeps(views, directions, grid, unbiased, want_gradient, TritonPowers)
+
+
+def _tensor_sweeps(
+    views: Tensor,
+    directions: Tensor | None,
+    grid: Grid,
+    unbiased: bool,
+    want_gradient: bool,
+    powers_of: type[TensorPowers] | type[TritonPowers] = TensorPowers,
 ) -> tuple[Tensor, Tensor | None]:
     """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
     n = _samples(views)
@@ -171,51 +197,16 @@ def _tensor_sweeps(
     values = []
     for lo, hi in _chunks(views, directions, n):
         p = views[..., lo:hi] if directions is None else views @ directions[lo:hi].T
-        powers = _Powers(p, grid)
+        powers = powers_of(p, grid)
         value, re, im = _statistic(*_means(powers, n), knots, n, unbiased)
         values.append(value)
         if gradient is not None:
-            q = powers.series(re.unsqueeze(1), im.unsqueeze(1))  # (view, 1, slice, half): for every sample
+            q = powers.series(re, im)
             if directions is None:
                 gradient[..., lo:hi] = q
             else:
                 gradient += q @ directions[lo:hi] / (len(views) * len(directions))
     return torch.cat(values, -1), gradient
-
-
-class _Powers:
-    """e^{i t p} at the knots of a grid: powers of e^{i step p} where the knots are equally spaced."""
-
-    def __init__(self, p: Tensor, grid: Grid) -> None:
-        self.p, self.grid = p, grid
-        self.first = torch.cos(grid.first * p), torch.sin(grid.first * p)
-        self.step = self.first
-        if grid.halved and grid.step is not None:
-            self.step = torch.cos(grid.step * p), torch.sin(grid.step * p)
-
-    def up(self) -> Any:
-        """Real and imaginary part, knot by knot."""
-        if self.grid.step is None:
-            for t in self.grid.t:
-                yield torch.cos(float(t) * self.p), torch.sin(float(t) * self.p)
-            return
-        c, s = self.first
-        yield c, s
-        wc, ws = self.step
-        for _ in self.grid.t[1:]:
-            c, s = torch.addcmul(c * wc, s, ws, value=-1), torch.addcmul(c * ws, s, wc)
-            yield c, s
-
-    def series(self, re: Tensor, im: Tensor) -> Tensor:
-        """Re( sum_j (re_j + i im_j) e^{i t_j p} ); by Horner's rule where the knots are equally spaced."""
-        if self.grid.step is None:
-            terms = (c * re[..., j] - s * im[..., j] for j, (c, s) in enumerate(self.up()))
-            return sum(terms, torch.zeros_like(self.p))
-        wc, ws = self.step
-        c, s = re[..., -1].expand_as(self.p), im[..., -1].expand_as(self.p)
-        for j in range(len(self.grid.t) - 2, -1, -1):
-            c, s = c * wc - s * ws + re[..., j], c * ws + s * wc + im[..., j]
-        return c * self.first[0] - s * self.first[1]
 
 
 def _compiled_sweeps(
