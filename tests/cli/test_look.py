@@ -112,7 +112,7 @@ def test_a_backbone_of_timm_attends_over_a_clip(places, capsys):
         (("ENC:broken", "--data", "A"), "features must be finite, got NaN or Inf"),
         (("ENC:flat", "--data", "A", "--pictures", "0"), "pictures must be"),
         (("ENC:flat", "--data", "A", "--share", "1.5"), "share must lie in (0, 1]"),
-        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of data, imagenet"),
+        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of auto, data, imagenet"),
         (("ENC:flat", "--data", "A", "--weights", "w.pt"), "weights go with a backbone of timm"),
         (("ENC:flat", "--data", "A", "--split", "val"), "split must be one"),
         (("ENC:flat", "--data", "A", "--clip", "nowhere.gif"), "nowhere.gif does not exist"),

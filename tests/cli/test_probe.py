@@ -1,6 +1,7 @@
 """The command `probe`, from what a person types to what they read."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -9,8 +10,14 @@ from torch import nn
 
 import isojepa as ij
 from isojepa.cli.main import main
+from isojepa.cli.models import normals, trained_on
+from isojepa.encoders.backbones import Backbone
+from isojepa.evaluations.features import features_of
 from isojepa.training.loop import fit
 from isojepa.worlds.batch import Batch
+from isojepa.worlds.images import Images, Views
+from isojepa.worlds.images.opening import open_pictures
+from isojepa.worlds.images.parts import Part
 from isojepa.worlds.source import Facts
 
 ENCODER = """
@@ -130,7 +137,7 @@ def test_a_record_is_probed(places, capsys):
         (("ENC:flat",), "data must be given"),
         (("ENC:broken", "--data", "A"), "features must be finite"),
         (("ENC:flat", "--data", "A", "--probes", "liner"), "did you mean 'linear'"),
-        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of data, imagenet"),
+        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of auto, data, imagenet"),
         (("ENC:flat", "--data", "A", "--normalize", "imagenet"), "add --channels 3"),
         (("ENC:flat", "--data", "A", "--weights", "w.pt"), "weights go with a backbone of timm"),
         (("ENC:flat", "--data", "A", "--samples", "0"), "samples must be a positive integer"),
@@ -153,3 +160,44 @@ def test_what_cannot_be_is_one_line(places, capsys, arguments, message):
     assert code == 2
     assert message in error
     assert "Traceback" not in error
+
+
+def test_a_record_sees_pictures_as_it_was_trained_on_them(places, capsys, tmp_path):
+    train = open_pictures(places / "a.npz")
+    source = Images(train, Views(2, 0, global_size=6))
+    body = Backbone("convnet-4-8", in_channels=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a step teaches nothing
+        fit(
+            body, source, ij.objectives.LeJEPA(), steps=1, batch=16, batch_start=None, record=tmp_path / "run"
+        )
+    darker = np.load(places / "b.npz")
+    np.savez(places / "dark.npz", images=darker["images"] // 2, labels=darker["labels"])
+    dark = open_pictures(places / "dark.npz")
+    given = trained_on(tmp_path / "run")
+    assert given.shape == (1, 6, 6)
+    assert normals("auto", dark, given) == (train.mean, train.std)
+    assert normals("data", dark, given) == (dark.mean, dark.std)
+    assert normals("auto", dark) == (dark.mean, dark.std)
+    with pytest.raises(ValueError, match="add --channels 1"):
+        normals("auto", Part(dark, channels=3), given)
+    code, printed, _ = told(capsys, tmp_path / "run", "--data", places / "dark.npz", "--json")
+    x = features_of(body, Part(dark, torch.arange(120)), 6, mean=train.mean, std=train.std)
+    assert code == 0
+    assert json.loads(printed)["dim"] == x.shape[1] == 8
+
+
+def test_fine_tuning_is_scored_beside_the_probes(places, capsys):
+    labels = np.arange(200) % 3
+    noise = np.random.default_rng(0).integers(0, 60, size=(200, 8, 8))
+    np.savez(places / "c.npz", images=(noise + 60 * labels[:, None, None]).astype(np.uint8), labels=labels)
+    data = ("--data", places / "c.npz", "--probes", "linear", "--json")
+    code, printed, _ = told(capsys, "convnet-4-8", *data, "--fine-tune", "60")
+    scores = {score["probe"]: score["accuracy"] for score in json.loads(printed)["probes"]}
+    assert code == 0
+    assert scores["fine-tuned"] > 0.6  # a third is chance
+    for bad, message in (("0", "fine_tune must be a positive number of epochs, got 0"),):
+        code, _, error = told(capsys, "convnet-4-8", *data, "--fine-tune", bad)
+        assert (code, message in error) == (2, True)
+    code, _, error = told(capsys, f"{places / 'enc.py'}:flat", *data, "--fine-tune", "1")
+    assert (code, "model must have weights to fine-tune" in error) == (2, True)

@@ -7,7 +7,7 @@ from typing import Any
 import tyro
 
 from isojepa.arguments import check_count
-from isojepa.cli.models import NORMALS, normals, open_model
+from isojepa.cli.models import NORMALS, normals, open_model, trained_on
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.config import config_from
 from isojepa.files import make_folder
@@ -69,10 +69,12 @@ class Look:
     map_size: int | None = None
     """The same for maps and attention; by default a multiple of it that gives 14 positions across or more,
     four times at most, where the backbone takes it."""
-    normalize: str = "data"
-    """Mean and deviation that pictures are normalised by: those of the data, or of imagenet."""
+    normalize: str = "auto"
+    """Mean and deviation that pictures are normalised by: those of the data, or of imagenet; auto, those that
+    a record was trained with, else the data's."""
     channels: int | None = None
-    """1 or 3, to which pictures are turned; by default 3 with --weights, else as they are."""
+    """1 or 3, to which pictures are turned; by default 3 with --weights, those of a record, else as they
+    are."""
     batch: int = 256
     """Pictures that the model sees at once."""
     seed: int = 0
@@ -92,7 +94,9 @@ class Look:
             pictures = open_pictures(data, split=split)
             clip = None if self.clip is None else open_clip(self.clip, self.frames)
             size = self.size or made.get("global_size") or shorter_side(pictures)
-            channels = self.channels or (3 if self.weights is not None else pictures.channels)
+            given = trained_on(self.source)
+            own = pictures.channels if given is None else given.shape[0]
+            channels = self.channels or (3 if self.weights is not None else own)
             model = open_model(
                 self.source,
                 channels=channels,
@@ -101,7 +105,7 @@ class Look:
                 seed=self.seed,
                 quiet=self.json,
             )
-            mean, std = normals(self.normalize, Part(pictures, channels=channels))
+            mean, std = normals(self.normalize, Part(pictures, channels=channels), given)
             found = look(
                 model,
                 pictures,

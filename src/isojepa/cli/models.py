@@ -9,9 +9,12 @@ from torch import nn
 from isojepa import runs
 from isojepa.cli.callables import is_callable_name, load_callable
 from isojepa.cli.printing import out
+from isojepa.exports.inputs import Input, input_of, known_of
+from isojepa.training.records import Record
 from isojepa.worlds.images.pictures import Pictures
 
 NORMALS = {  # mean and deviation; those of ImageNet are what most published backbones are trained with
+    "auto": None,
     "data": None,
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
@@ -54,15 +57,42 @@ def open_model(
     return _backbone(text, channels, size, weights, seed, quiet)
 
 
-def normals(name: str, pictures: Pictures) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def trained_on(source: Path) -> Input | None:
+    """What the pictures were that a record was trained on; None of other models, and where it does not tell.
+
+    Raises:
+        ValueError: what it tells is damaged.
+    """
+    if not source.is_dir():
+        return None
+    record = Record.open(source)
+    known = known_of((record.result or {}).get("source") or {}, record.path)
+    given = input_of(known, None) if known.get("shapes") else None
+    return given if given is not None and given.pictures else None
+
+
+def normals(
+    name: str, pictures: Pictures, given: Input | None = None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation that pictures are normalised by: one of `NORMALS`.
+
+    Args:
+        name: "auto" for those that a record was trained with, where it tells them, else the data's.
+        pictures: with the channels that the model takes.
+        given: what the record was trained on.
 
     Raises:
         ValueError: they are of colours, and the pictures are grey.
     """
-    mean, std = NORMALS[name] or (pictures.mean, pictures.std)
+    if name == "auto" and given is not None and given.mean is not None and given.std is not None:
+        mean, std = given.mean, given.std
+    else:
+        mean, std = NORMALS[name] or (pictures.mean, pictures.std)
     if len(mean) != pictures.channels:
-        raise ValueError("normalize by imagenet needs colours, got grey pictures: add --channels 3")
+        took = "imagenet needs colours" if name == "imagenet" else f"the record's needs {len(mean)} channels"
+        raise ValueError(
+            f"normalize by {took}, got pictures of {pictures.channels}: add --channels {len(mean)}"
+        )
     return mean, std
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
+from torch import nn
 
-from isojepa.arguments import check_count
+from isojepa.arguments import check_count, check_number
 from isojepa.certificates import read_array
-from isojepa.cli.models import FILES, NORMALS, normals, open_model
+from isojepa.cli.models import FILES, NORMALS, normals, open_model, trained_on
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
@@ -24,9 +25,11 @@ from isojepa.evaluations.scores import Score, examples, held_out
 from isojepa.evaluations.transfer import common_labels
 from isojepa.names import choose
 from isojepa.seeds import generator
+from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.views import Views
 
 _ASIDE = 0.2  # of each class, where there are no test pictures
 
@@ -66,6 +69,8 @@ class Probe:
     isojepa probe mobilenetv2_100 --weights wts.pt --data photos/ --size 224 --normalize imagenet
 
     isojepa probe runs/mine --data fashion-mnist/ --shots 1 10 100 --json
+
+    isojepa probe runs/mine --data flowers/ --fine-tune 10
     """
 
     source: tyro.conf.Positional[Path]
@@ -77,17 +82,22 @@ class Probe:
     weights: Path | None = None
     """For a backbone of timm: safetensors, or what torch.save wrote with tensors by name."""
     size: int | None = None
-    """Side of the square that pictures are resized and cut to; by default the pictures' shorter side."""
-    normalize: str = "data"
-    """Mean and deviation that pictures are normalised by: those of the data, or of imagenet."""
+    """Side of the square that pictures are resized and cut to; by default that of a record's global views,
+    else the pictures' shorter side."""
+    normalize: str = "auto"
+    """Mean and deviation that pictures are normalised by: those of the data, or of imagenet; auto, those that
+    a record was trained with, else the data's."""
     channels: int | None = None
-    """1 or 3, to which pictures are turned; by default 3 with --weights, else as they are."""
+    """1 or 3, to which pictures are turned; by default 3 with --weights, those of a record, else as they
+    are."""
     probes: tuple[str, ...] = ("linear", "knn")
     """Which: linear, knn, radius, kernel."""
     shots: tuple[int, ...] = ()
     """Also the linear probe from so many examples of each class."""
     draws: int = 5
     """How many times those are drawn."""
+    fine_tune: float | None = None
+    """Also train all weights on the labels, for so many epochs, early layers slower than late ones."""
     samples: int | None = None
     """Training pictures at most, drawn at random; by default all."""
     test_samples: int | None = None
@@ -100,6 +110,7 @@ class Probe:
     """Print the numbers as JSON."""
 
     def run(self) -> int:
+        self._seen: _Seen | None = None  # nothing of a file of features
         for name in self.probes:
             choose("probe", name, _PROBES)  # what cannot be asked for is told before the work
         choose("normalize", self.normalize, NORMALS)
@@ -122,6 +133,8 @@ class Probe:
                     progress=self._progress,
                 )
             rank = rankme(x)
+        if self.fine_tune is not None:
+            scores.append(self._fine_tuned(self.fine_tune))
         result = {
             "source": str(self.source),
             "examples": len(y),
@@ -148,11 +161,18 @@ class Probe:
         y, test_y = common_labels(train, test)
         if len(np.unique(y)) < 2:
             raise ValueError(f"{self.data} must have pictures of two classes at least, got {train.classes}")
-        model, train, test = self._seeing(train, test)
-        mean, std = normals(self.normalize, train)
+        seen = self._seen = self._seeing(train, test)
         x, test_x = (
-            features_of(model, one, self.size, self.batch, mean=mean, std=std, progress=self._progress)
-            for one in (train, test)
+            features_of(
+                seen.model,
+                one,
+                seen.size,
+                self.batch,
+                mean=seen.mean,
+                std=seen.std,
+                progress=self._progress,
+            )
+            for one in (seen.train, seen.test)
         )
         examples(x, y, test_x, test_y)  # what is wrong with features is told before any probe
         return x, y, test_x, test_y, tuple(train.classes)
@@ -180,13 +200,16 @@ class Probe:
         order = torch.randperm(len(pictures), generator=generator(self.seed, name))
         return Part(pictures, order[:most].sort().values)
 
-    def _seeing(self, train: Pictures, test: Pictures) -> tuple[Any, Pictures, Pictures]:
-        """The model, and the pictures with the channels that it takes."""
-        channels = self.channels or (3 if self.weights is not None else train.channels)
+    def _seeing(self, train: Pictures, test: Pictures) -> "_Seen":
+        """The model, and the pictures as it takes them."""
+        given = trained_on(self.source)
+        own = train.channels if given is None else given.shape[0]
+        channels = self.channels or (3 if self.weights is not None else own)
         train, test = (
             one if one.channels == channels else Part(one, channels=channels) for one in (train, test)
         )
-        size = self.size or (None if train.shape is None else min(train.shape[1:]))
+        mean, std = normals(self.normalize, train, given)
+        size = self.size or (shorter_side(train) if given is None else given.shape[-1])
         model = open_model(
             self.source,
             channels=channels,
@@ -195,7 +218,34 @@ class Probe:
             seed=self.seed,
             quiet=self.json,
         )
-        return model, train, test
+        return _Seen(model, train, test, size, mean, std)
+
+    def _fine_tuned(self, epochs: float) -> Score:
+        """Accuracy of the model when all of it has learned from labels."""
+        from isojepa.training.fine_tuning import fine_tune
+
+        seen = self._seen
+        if seen is None or not isinstance(seen.model, nn.Module):
+            raise ValueError("fine_tune needs a model: a record, a backbone or a module, got features alone")
+        check_number("fine_tune", epochs, "be a positive number of epochs", lambda value: value > 0)
+        batch = min(128, len(seen.train))
+        views = Views(
+            2,
+            0,
+            global_size=seen.size,
+            global_scale=(0.6, 1.0),
+            jitter=0,
+            grey=0,
+            blur=0,
+            solarize=0,
+            mean=seen.mean,
+            std=seen.std,
+        )
+        steps = max(1, round(epochs * len(seen.train) / batch))
+        found = fine_tune(
+            seen.model, seen.train, seen.test, views=views, seed=self.seed, steps=steps, batch=batch
+        )
+        return found.score
 
     def _of_file(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
         """Features and labels of a file; where it has none to score, a fifth of each class is put aside."""
@@ -213,6 +263,18 @@ class Probe:
             x, y, test_x, test_y = x[~aside], y[~aside], x[aside], y[aside]
         data = examples(x, y, test_x, test_y)
         return data.x, data.y, data.test_x, data.test_y, tuple(map(str, range(data.classes)))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A model, and the pictures as it takes them."""
+
+    model: Any
+    train: Pictures
+    test: Pictures
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
 
 
 def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...]) -> None:

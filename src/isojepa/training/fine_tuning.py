@@ -172,6 +172,8 @@ def fine_tune(
     if views is None:
         views = Views(2, 0, global_size=size, global_scale=(0.6, 1.0), jitter=0, grey=0, blur=0, solarize=0)
     tuned = LayerDecay(model, decay)
+    if next(tuned.parameters(), None) is None:
+        raise ValueError("model must have weights to fine-tune, got one without parameters")
     blank = torch.zeros(2, train.channels, views.global_size, views.global_size)
     with evaluating(tuned), torch.no_grad():
         dim = tuned(blank.to(next(tuned.parameters()).device)).shape[1]

@@ -42,8 +42,13 @@ METHODS: dict[str, tuple[str, float]] = {  # objective and learning rate
     "VICReg": ("vicreg", 6e-3),
     "Barlow Twins": ("barlow-twins", 6e-3),
 }
-SETTINGS = {"backbone": "convnet-32-64-128-256", "projector": "512-64", "batch": 256, "steps": 800}
-QUICK = {"backbone": "convnet-4-8", "projector": "16-8", "batch": 16, "steps": 4}
+SETTINGS: dict[str, Any] = {
+    "backbone": "convnet-32-64-128-256",
+    "projector": "512-64",
+    "batch": 256,
+    "steps": 800,
+}
+QUICK: dict[str, Any] = {"backbone": "convnet-4-8", "projector": "16-8", "batch": 16, "steps": 4}
 TIMES = 4  # as many steps of the longer run
 LOOKS = 8  # at the features while they are learned
 WANTED, GOAL, GAIN = 0.87, 0.90, 5  # accuracies, and points above random weights
