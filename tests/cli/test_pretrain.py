@@ -24,6 +24,7 @@ SMALL = ("--encoder.backbone", "convnet-8-16", "--encoder.projector", "32-8", "-
 SHORT = ("--training.batch", "16", "--training.eval-every", "3", "--training.eval-samples", "64")
 SIZES = {  # pictures of a recipe, where they are not of 256 pixels
     "imagenette": (3, 160, 160),
+    "fashionmnist": (1, 28, 28),
     "smallnorb": (1, 96, 96),
     "nuscenes": (3, 225, 400),  # a quarter of their side: thousands are read for the mean
 }
