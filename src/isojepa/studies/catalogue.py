@@ -18,12 +18,14 @@ STUDIES = {
     "dimension": "embeddings with fewer and with more dimensions than latents",
     "sample_size": "a finite training set",
     "slices": "directions of SIGReg: how many, fixed or resampled, drawn how; trains nothing",
+    "fashion": "Fashion-MNIST without labels: LeJEPA beside three other methods",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
     "scaling": "world_model",
     "slices": "lejepa",
+    "fashion": "lejepa",
     "adversaries": "own",
 }
 
