@@ -56,7 +56,7 @@ QUICK: dict[str, Any] = {
     "steps": 4,
     "rate": 1.5e-2,
 }
-TIMES = 4  # as many steps of the longer run
+TIMES = 2  # as many steps of the longer run
 LOOKS = 8  # at the features while they are learned
 WANTED, GOAL, GAIN = 0.87, 0.90, 5  # accuracies, and points above random weights
 
