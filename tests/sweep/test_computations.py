@@ -1,6 +1,7 @@
 """Cells that train nothing: computed once, left in a record, skipped when done, told when they fail."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,9 @@ def test_computations_cost_what_their_study_has_cost(squares, tmp_path):
     seconds, guessed = price_computations(tasks, states)
     assert list(seconds.values()) == [0.0, 7.0, 7.0]
     assert guessed == 0
+    told = [replace(task, config=replace(task.config, seconds=60.0)) for task in tasks]
+    assert [task.config for task in told] == [task.config for task in tasks]  # no part of what it is
+    assert list(price_computations(told, states)[0].values()) == [0.0, 60.0, 60.0]
 
 
 def test_cells_and_measures_must_fit(squares, tmp_path):

@@ -29,10 +29,12 @@ class Computation:
     Attributes:
         settings: everything that decides the numbers, as plain values: text, numbers, or lists of them.
         study: whose `measure` computes it; the study fills it in when it lists its cells.
+        seconds: that it takes, roughly, for estimates; no part of what it is.
     """
 
     settings: Mapping[str, Any]
     study: str = ""
+    seconds: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if _KIND in self.settings:

@@ -180,7 +180,7 @@ def _checked(cell: Cell, study: str, computed: bool) -> Cell:
         raise ValueError(f"a cell must be a Cell of a {wanted.__name__} and labels, got {cell!r}")
     config = cell.config
     if isinstance(config, Computation):
-        return replace(cell, config=Computation(plain(dict(config.settings)), study))
+        return replace(cell, config=Computation(plain(dict(config.settings)), study, config.seconds))
     return replace(cell, config=config_from(plain(config.to_dict())))
 
 
