@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
     "backbone": "convnet-32-64-128-256",
     "projector": "512-64",
     "batch": 256,
-    "steps": 800,
+    "steps": 500,
     "rate": 1.5e-2,
 }
 QUICK: dict[str, Any] = {
@@ -57,8 +57,8 @@ QUICK: dict[str, Any] = {
     "rate": 1.5e-2,
 }
 SECOND, PROBES = 0.8, 120.0  # of one core: a step, and the probes of a run
-TIMES = 2  # as many steps of the longer run
-LOOKS = 8  # at the features while they are learned
+TIMES = 3  # as many steps of the longer run
+LOOKS = 10  # at the features while they are learned
 WANTED, GOAL, GAIN = 0.87, 0.90, 5  # accuracies, and points above random weights
 
 
