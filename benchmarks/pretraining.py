@@ -21,11 +21,11 @@ from isojepa.training import checkpoints
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images import Images, Stack
 
-STEPS, TURNS = 30, 2
+STEPS, TURNS = 30, 1
 
 
 def pretraining() -> list[dict]:
-    """Pictures per second, each run in a process of its own, in turns; the best of each."""
+    """Pictures per second, each run in a process of its own; the best of its turns."""
     tasks = {
         "plain script": [sys.executable, "plain_lejepa.py", "--steps", str(STEPS)],
         "ours": [sys.executable, "-c", f"import pretraining; print(pretraining.ours({STEPS}))"],
