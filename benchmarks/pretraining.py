@@ -9,7 +9,6 @@ from typing import Any
 from unittest import mock
 
 from measure import row
-from plain_lejepa import BATCH, SIDE
 from viewing import noise
 
 import isojepa as ij
@@ -21,14 +20,16 @@ from isojepa.training import checkpoints
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images import Images, Stack
 
-STEPS, TURNS = 30, 1
+# threads wait as `isojepa pretrain` lets them
+OURS = "from isojepa import threads; threads.prepare(); import pretraining; print(pretraining.ours({}))"
+BATCH, SIDE, STEPS, TURNS = 128, 28, 30, 1  # the first three as plain_lejepa.py has them
 
 
 def pretraining() -> list[dict]:
     """Pictures per second, each run in a process of its own; the best of its turns."""
     tasks = {
         "plain script": [sys.executable, "plain_lejepa.py", "--steps", str(STEPS)],
-        "ours": [sys.executable, "-c", f"import pretraining; print(pretraining.ours({STEPS}))"],
+        "ours": [sys.executable, "-c", OURS.format(STEPS)],
     }
     rates: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(TURNS):
