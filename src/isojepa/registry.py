@@ -37,15 +37,8 @@ from isojepa.names import choose, unknown
 
 GROUP = "isojepa.components"
 ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
-_ANSWERS = (
-    "costless",
-    "resolve",
-    "operations",
-    "around",
-    "embedding",
-    "feature_dim",
-    "transformer",
-)  # of every spec, besides `build`
+# of every spec, besides `build`
+_ANSWERS = ("costless", "resolve", "operations", "around", "embedding", "feature_dim", "transformer")
 _RESERVED = ("kind", "name", "build", *_ANSWERS)
 T = TypeVar("T", bound=type)
 _specs: dict[str, dict[str, "type[Spec]"]] = {}

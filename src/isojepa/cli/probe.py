@@ -29,7 +29,6 @@ from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.views import Views
 
 _ASIDE = 0.2  # of each class, where there are no test pictures
 
@@ -222,25 +221,14 @@ class Probe:
 
     def _fine_tuned(self, epochs: float) -> Score:
         """Accuracy of the model when all of it has learned from labels."""
-        from isojepa.training.fine_tuning import fine_tune
+        from isojepa.training.fine_tuning import fine_tune, plain_crops
 
         seen = self._seen
         if seen is None or not isinstance(seen.model, nn.Module):
             raise ValueError("fine_tune needs a model: a record, a backbone or a module, got features alone")
         check_number("fine_tune", epochs, "be a positive number of epochs", lambda value: value > 0)
         batch = min(128, len(seen.train))
-        views = Views(
-            2,
-            0,
-            global_size=seen.size,
-            global_scale=(0.6, 1.0),
-            jitter=0,
-            grey=0,
-            blur=0,
-            solarize=0,
-            mean=seen.mean,
-            std=seen.std,
-        )
+        views = plain_crops(seen.size, seen.mean, seen.std)
         steps = max(1, round(epochs * len(seen.train) / batch))
         found = fine_tune(
             seen.model, seen.train, seen.test, views=views, seed=self.seed, steps=steps, batch=batch

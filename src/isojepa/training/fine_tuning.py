@@ -138,6 +138,24 @@ class FineTuning:
     head: nn.Module
 
 
+def plain_crops(
+    size: int, mean: tuple[float, ...] | None = None, std: tuple[float, ...] | None = None
+) -> Views:
+    """What is seen of training pictures by default: two crops of (0.6, 1), mirrored or not."""
+    return Views(
+        2,
+        0,
+        global_size=size,
+        global_scale=(0.6, 1.0),
+        jitter=0,
+        grey=0,
+        blur=0,
+        solarize=0,
+        mean=mean,
+        std=std,
+    )
+
+
 @checked
 def fine_tune(
     model: nn.Module,
@@ -157,8 +175,7 @@ def fine_tune(
         model: pretrained; trained in place. Of a `Headed` one the projector is left out.
         train, test: pictures with labels of the same classes.
         decay: factor on the learning rate from a layer to the one before.
-        views: what is seen of training pictures; by default two crops of (0.6, 1) at their shorter side,
-            mirrored or not.
+        views: what is seen of training pictures; by default `plain_crops` at their shorter side.
         seed: draws the head, the pictures and the crops.
         record: folder of the run; none keeps everything in memory.
         progress: draw a progress bar; by default when standard error is a terminal.
@@ -168,9 +185,8 @@ def fine_tune(
         ValueError: labels are missing or differ, or a setting is out of range.
     """
     y, test_y = common_labels(train, test)
-    size = shorter_side(train)
     if views is None:
-        views = Views(2, 0, global_size=size, global_scale=(0.6, 1.0), jitter=0, grey=0, blur=0, solarize=0)
+        views = plain_crops(shorter_side(train))
     tuned = LayerDecay(model, decay)
     if next(tuned.parameters(), None) is None:
         raise ValueError("model must have weights to fine-tune, got one without parameters")

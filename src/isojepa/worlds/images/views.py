@@ -139,7 +139,7 @@ class Views:
         From 112 pixels on the released ones. Below, global crops keep the pictures' size and local ones have
         about half of it, in multiples of 4; crops show more of the picture, since a twentieth of 28 × 28 is
         6 × 6, and are blurred less, since σ is in pixels. Of Fashion-MNIST a linear probe read more from
-        features with each of jitter, blur and solarization than without, in short runs.
+        features with jitter and with solarization than without, in short runs; blur made no difference.
 
         Raises:
             ValueError: the side is not positive.
