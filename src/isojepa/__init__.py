@@ -11,6 +11,7 @@ from isojepa.version import __version__
 
 if TYPE_CHECKING:
     from isojepa import (
+        align,
         certificates,
         encoders,
         evaluations,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from isojepa.watching import watch
 
 _ROOMS = (
+    "align",
     "certificates",
     "encoders",
     "evaluations",
@@ -70,6 +72,7 @@ __all__ = [
     "Record",
     "Run",
     "__version__",
+    "align",
     "certificates",
     "certify",
     "encoders",
