@@ -2,19 +2,18 @@ r"""The closed forms: from moments of pairs to the matrix W of z2 ~ W z1, in eac
 
 With centred x (n, p), y (n, q), S = x^T y and W (q, p):
 
-    ols                W = S^T (x^T x)^+                                        least squares (Eq. 3 and 15)
-    ridge              W = S^T (x^T x + lambda I)^-1                            (Eq. 4 and 16)
-    procrustes         W = V U^T, of the singular vectors S = U D V^T           the best with orthonormal columns
-                                                                                or rows
-    scaled_procrustes  W = s V U^T, s = tr D / |x U V^T|^2                      one scale besides
-    cca                W = (y^T y)^(1/2) V U^T (x^T x)^(-1/2), of the           canonical variates matched one to one,
-                       whitened S = U D V^T                                     as if each pair correlated perfectly
-    low_rank           W = P_r S^T (x^T x)^+, P_r the first r principal         reduced-rank regression; r by the rank
-                       directions of the fitted y                               selection criterion unless given
+    ols                W = S^T (x^T x)^+                          least squares (equations 3 and 15)
+    ridge              W = S^T (x^T x + lambda I)^-1              equations 4 and 16
+    procrustes         W = V U^T, where S = U D V^T               the best with orthonormal columns or rows
+    scaled_procrustes  W = s V U^T, s = tr D / |x U V^T|^2        one scale besides
+    cca                W = (y^T y)^(1/2) V U^T (x^T x)^(-1/2)     canonical variates matched one to one, as if
+                       where U D V^T is the whitened S            each pair correlated perfectly
+    low_rank           W = P_r S^T (x^T x)^+, P_r the first r     reduced-rank regression; r by the rank
+                       principal directions of the fitted y       selection criterion unless given
 
-(Zhang et al. 2026, "Social-JEPA", equations 3, 4, 14 to 16; Gower & Dijksterhuis 2004; Bunea, She & Wegkamp 2011
-for the rank.) Directions of x with less than 1e-12 of the largest variance are left out of inverses: products
-in float64 know no more of them.
+(Zhang et al. 2026, "Social-JEPA", equations 3, 4, 14 to 16; Gower & Dijksterhuis 2004; Bunea, She & Wegkamp
+2011 for the rank.) Directions of x with less than 1e-12 of the largest variance are left out of inverses:
+products in float64 know no more of them.
 """
 
 from dataclasses import dataclass
@@ -65,7 +64,8 @@ class Spectrum:
 
 def least_squares_matrix(moments: Moments, penalty: float = 0.0) -> np.ndarray:
     """W (q, p) of ols, and of ridge with its penalty."""
-    return Spectrum.of(moments.xx).solve(moments.xy, penalty).T
+    matrix: np.ndarray = Spectrum.of(moments.xx).solve(moments.xy, penalty).T
+    return matrix
 
 
 def procrustes_matrix(moments: Moments, scaled: bool = False) -> np.ndarray:
@@ -73,9 +73,9 @@ def procrustes_matrix(moments: Moments, scaled: bool = False) -> np.ndarray:
     u, d, vt = np.linalg.svd(moments.xy, full_matrices=False)
     rotation = u @ vt  # (p, q): x rotation is nearest to y
     if not scaled:
-        return rotation.T
+        return np.asarray(rotation.T)
     size = float(((rotation.T @ moments.xx) * rotation.T).sum())
-    return rotation.T * (float(d.sum()) / size if size > 0 else 0.0)
+    return np.asarray(rotation.T * (float(d.sum()) / size if size > 0 else 0.0))
 
 
 def cca_matrix(moments: Moments, rank: int | None) -> np.ndarray:

@@ -2,9 +2,9 @@ r"""The map between two encoders: z2 ~ W z1, fitted in closed form on pairs of t
 
 Algorithm 1 of Zhang et al. 2026, "Social-JEPA": columns are centred and scaled by their mean and standard
 deviation on the fitted pairs, W is fitted to what remains (`fits` has the six ways), and its inverse is taken
-where its condition kappa = largest / smallest singular value is at most tau; beyond, a pseudo-inverse that leaves
-out singular values below largest / tau. The plain Moore-Penrose inverse of an invertible W is its inverse,
-however ill-conditioned: only the cut makes it another one.
+where its condition kappa = largest / smallest singular value is at most tau; beyond, a pseudo-inverse that
+leaves out singular values below largest / tau. The plain Moore-Penrose inverse of an invertible W is its
+inverse, however ill-conditioned: only the cut makes it another one.
 
 The verbs are scikit-learn's, which is not needed: `clone`, pipelines and grid searches take the map as it is.
 """
@@ -44,8 +44,8 @@ class AlignmentMap:
 
     Args:
         kind: "ols", "ridge", "procrustes", "scaled_procrustes", "cca" or "low_rank".
-        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by leaving out each
-            pair ("ridge"; generalised cross-validation where the rows are streamed) or takes 0 ("low_rank").
+        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by leaving out
+            each pair ("ridge"; by generalised cross-validation where rows are streamed) or is 0 ("low_rank").
         standardise: whether columns are scaled to variance 1; they are centred in any case. The nearest
             rotation of two embeddings as they are is asked for without.
         threshold: tau, the largest condition at which W is inverted as it is.
@@ -159,7 +159,7 @@ class AlignmentMap:
         return self.fit(X, Y, sample_weight).transform(X)
 
     def score(self, X: Any, Y: Any) -> float:
-        """R^2 of the map on pairs: the share of the second's variance, in standardised columns, it explains."""
+        """R^2 on pairs: the share that is explained of the second's variance, in standardised columns."""
         x, y = check_pairs(X, Y)
         given = self._rows("Y", y, self.mean_out_) / self.scale_out_
         residual = given - self.transform(x) / self.scale_out_
@@ -307,7 +307,7 @@ class AlignmentMap:
         self._check()
         first, width = moments.first, len(moments.mean)
         penalised = self.kind == "ridge" or (self.kind == "low_rank" and bool(self.ridge))
-        if moments.rows <= first and not penalised or moments.rows < 2:
+        if (moments.rows <= first and not penalised) or moments.rows < 2:
             raise ValueError(
                 f"kind {self.kind!r} needs more pairs than the first has dimensions, {first}, got "
                 f"{moments.rows}: bring more, or use kind='ridge', whose penalty makes up for them"

@@ -4,9 +4,9 @@ For rows x (n, p), y (n, q) with weights w of total w. (all 1 by default),
 
     mean   (sum_i w_i x_i) / w.                   Sxx   sum_i w_i (x_i - mean)(x_i - mean)^T
 
-and likewise Syy, Sxy. Rows come in pieces; a piece's own moments are joined with those so far by the update of
-Chan, Golub & LeVeque (1983), which centres each piece by itself and so keeps the digits that sums of squares
-about zero lose. All in float64; (p + q)^2 numbers are kept whatever the number of rows.
+and likewise Syy, Sxy. Rows come in pieces; a piece's own moments are joined with those so far by the update
+of Chan, Golub & LeVeque (1983), which centres each piece by itself and so keeps the digits that sums of
+squares about zero lose. All in float64; (p + q)^2 numbers are kept whatever the number of rows.
 """
 
 from dataclasses import dataclass

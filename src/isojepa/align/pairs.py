@@ -1,8 +1,8 @@
 """Which rows belong together: states by their ids, and splits that never cut through a state.
 
-Two encoders were shown different observations of the same states. Their rows are matched by the state's id, and
-whatever is fitted on some states is scored on others: a state whose rows stand on both sides of a split would
-be known before it is asked for.
+Two encoders were shown different observations of the same states. Their rows are matched by the state's id,
+and whatever is fitted on some states is scored on others: a state whose rows stand on both sides of a split
+would be known before it is asked for.
 """
 
 from dataclasses import dataclass
