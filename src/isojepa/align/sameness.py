@@ -9,12 +9,14 @@ r"""Are two encoders the same? A straight answer from paired rows, without label
 All numbers are of states that were left out (`explained`, `canonical`). The rules, in this order:
 
  1. Fewer states than 4 for each dimension and 60 more: too-few. Dimensions are those of the wider side with
-    more than 1e-8 of its largest variance; where they are too many, those that carry 99 % of the variance.
- 2. No direction is shared (see 3), or no canonical pair correlates beyond chance (the largest, corrected for
-    their number, at 0.001) and R^2 is not above that of 99 random pairings: unrelated.
- 3. A direction is shared where its held-out canonical correlation exceeds 0.15 and three standard errors.
-    Both R^2 at least 0.5, and at most a tenth of either side unshared, by variance and by number (directions
-    with less than a hundredth of the mean variance are not counted): rotation or linear. Else partly.
+    more than 1e-8 of its largest variance; where they are too many, the first for which there are states
+    enough, if these carry 99 % of the variance.
+ 2. No canonical pair has a held-out correlation above 0.15 and three standard errors, or none correlates
+    beyond chance (the largest, corrected for their number, at 0.001) and R^2 is not above that of 99 random
+    pairings: unrelated.
+ 3. A direction is shared where that correlation exceeds 0.05 and three standard errors. Both R^2 at least
+    0.5, and at most a tenth of either side unshared, by variance and by number (directions with less than a
+    hundredth of the mean variance are not counted): rotation or linear. Else partly.
  4. R^2 by a rotation below that by a linear map by at most 0.01 and a tenth of what the linear map leaves:
     rotation. (Of singular values spread evenly, that allows kappa up to about 1.4.) Else linear.
 
@@ -46,7 +48,8 @@ MOST = 20_000  # rows that are looked at
 _PER_DIMENSION, _BESIDES = 4, 60
 _FLOOR, _CARRIED = 1e-8, 0.99
 _SIGNIFICANT, _P = 1e-3, 0.01
-_SHARED, _ERRORS = 0.15, 3.0
+_SHARED, _ERRORS = 0.05, 3.0
+_STRONG = 0.15
 _LEAST, _UNSHARED, _COUNTED = 0.5, 0.1, 0.01
 _TURNED, _SHARE = 0.01, 0.1
 _DRAWS, _ROTATIONS, _NULL_ROWS = 99, 19, 2000
@@ -133,7 +136,7 @@ class Sameness:
         if self.verdict == "partly":
             wide = min(self.first.dimensions, self.second.dimensions)
             return f"{said}: {self.shared} of {wide} directions are shared; {numbers}"
-        return f"{said}: {numbers}; no direction is shared (largest correlation: p = {self.p:.2g})"
+        return f"{said}: {numbers}; no direction correlates (p = {self.p:.2g})"
 
     def to_dict(self) -> dict[str, Any]:
         """Every number, for JSON; the map by its conditioning and spectrum."""
@@ -196,9 +199,11 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
     linear_chance = by_chance(x, y, False, _DRAWS, _NULL_ROWS, seed)
     rotation_chance = by_chance(x, y, True, _ROTATIONS, _NULL_ROWS, seed)
     related = p < _SIGNIFICANT or linear_chance.p <= _P
-    shared = correlations > max(_SHARED, _ERRORS / np.sqrt(states))
+    chance = _ERRORS / np.sqrt(states)
+    shared = correlations > max(_SHARED, chance)
+    related &= bool((correlations > max(_STRONG, chance)).any())
     left, right = _unshared(x, y, shared, (left, right))
-    verdict = _verdict(related and bool(shared.any()), linear, back, rotation, (left, right))
+    verdict = _verdict(related, linear, back, rotation, (left, right))
     curve = budget(x, y, named, seed)
     kind = {"rotation": "scaled_procrustes", "linear": "ridge", "partly": "low_rank"}.get(verdict)
     fitted = None
@@ -267,15 +272,13 @@ def _reduced(
     spectra = [Spectrum.of(rows.T @ rows) for rows in (x, y)]
     kept = [int((one.values > _FLOOR * one.values[0]).sum()) for one in spectra]
     if states < pairs_required(max(kept)):
-        fewer = [
-            int(np.searchsorted(np.cumsum(one.values) / one.values.sum(), _CARRIED)) + 1 for one in spectra
-        ]
-        if states >= pairs_required(max(fewer)):
+        most = max((states - _BESIDES) // _PER_DIMENSION, 1)
+        if min(one.values[:most].sum() / one.values.sum() for one in spectra) >= _CARRIED:
             notes.append(
-                f"{states} states are too few for {max(kept)} dimensions: {fewer[0]} and {fewer[1]} "
+                f"{states} states are too few for {max(kept)} dimensions: the first {most} principal "
                 f"directions, which carry {_CARRIED:.0%} of the variance, were compared"
             )
-            kept = fewer
+            kept = [min(count, most) for count in kept]
     found = [rows @ one.vectors[:, :count] for rows, one, count in zip((x, y), spectra, kept, strict=True)]
     return found[0], found[1], pairs_required(max(kept))
 
