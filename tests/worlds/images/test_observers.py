@@ -151,9 +151,7 @@ def test_augmented_pictures_are_views_of_a_recipe_and_always_the_same():
     ids = torch.tensor([2, 0])
     assert torch.equal(seen.read(ids)[1:], seen.read(ids[1:]))
     assert not torch.equal(seen.read(ids), Augmented(whole, views, seed=1).read(ids))
-    plain = Views(
-        global_size=32, local_views=0, global_scale=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0, jitter=0.0, grey=0.0,
-        blur=0.0, solarize=0.0,
-    )  # fmt: skip
+    off = dict.fromkeys(("flip", "jitter", "grey", "blur", "solarize"), 0.0)
+    plain = Views(global_size=32, local_views=0, global_scale=(1.0, 1.0), ratio=(1.0, 1.0), **off)
     assert torch.equal(Augmented(whole, plain).read(ids), whole.read(ids))
     assert seen.shape == (3, 24, 24)
