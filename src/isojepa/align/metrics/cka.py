@@ -12,7 +12,7 @@ et al., 2021) puts for <K, L>
 the same thing as their sums over different indices, where 0 is what chance gives. Where there are fewer rows than
 columns, K and L are the smaller matrices and are taken instead.
 
-Chance: both numerators are permutation statistics (`moments`), whose mean and spread are exact; the denominators do
+Chance: both numerators are permutation statistics (`permutations`), whose mean and spread are exact; the denominators do
 not change when rows are re-paired.
 """
 
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from isojepa.align.metrics.comparison import Comparison, Null, compared, pearson_tail
 from isojepa.align.metrics.inputs import Pair, centred, check_options, read_pair
-from isojepa.align.metrics.moments import COLUMNS, Form, moments
+from isojepa.align.metrics.permutations import COLUMNS, Form, moments
 from isojepa.arguments import checked
 from isojepa.certificates.intervals import from_samples
 from isojepa.seeds import generator

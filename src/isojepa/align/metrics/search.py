@@ -14,7 +14,7 @@ from torch import Tensor
 
 _BLOCK = 1 << 24  # distances at once
 _SPARE = 14  # candidates beyond those asked for
-_RANKED = 1 << 24  # coordinates of candidates at once
+_RANKED = 1 << 18  # coordinates of candidates at once: they fit into a cache
 
 
 def neighbours(rows: Tensor, k: int) -> Tensor:

@@ -46,7 +46,7 @@ class Form:
         diagonal: Tensor,
         square: float,
         *,
-        columns: Tensor,
+        columns: Tensor | None,
         total: bool = False,
     ) -> "Form":
         """The form of a matrix that is only known by its products.
@@ -58,10 +58,13 @@ class Form:
             apply: the matrix times (n, m).
             diagonal: (n,).
             square: the sum of its squared entries.
-            columns: which of them to look at.
+            columns: which of them to look at; None where the skewness does not matter.
             total: whether rows may sum to something else than 0.
         """
         n, a = len(diagonal), diagonal
+        if columns is None:
+            plain = {((0, 0),): a.sum(), ((0, 1), (0, 1)): square, ((0, 0), (0, 0)): a @ a}
+            return cls(n, {_canonical(graph): float(value) for graph, value in plain.items()})
         units = torch.zeros(n, len(columns), dtype=a.dtype)
         units[columns, torch.arange(len(columns))] = 1.0
         seen = apply(units)
