@@ -85,7 +85,7 @@ class NorbSet:
     @property
     def states(self) -> np.ndarray:
         """Numbers of (category, instance)."""
-        return self.category.astype(np.int64) * _INSTANCES + self.info[:, 0]
+        return np.asarray(self.category.astype(np.int64) * _INSTANCES + self.info[:, 0])
 
 
 def read_sets(folder: Path) -> dict[str, NorbSet]:
