@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.worlds.environments import environment
+from isojepa.worlds import environment
 from isojepa.worlds.environments.norb import CATEGORIES, read_matrix
 
 BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54

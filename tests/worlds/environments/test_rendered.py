@@ -11,7 +11,8 @@ import torch
 
 from isojepa import testing
 from isojepa.registry import make
-from isojepa.worlds.environments import environment, rendered
+from isojepa.worlds import environment
+from isojepa.worlds.environments import rendered
 from isojepa.worlds.environments.rendered import grey
 from isojepa.worlds.environments.rig import SURROUNDINGS, YAWS, Drive
 from isojepa.worlds.environments.shapes import TOYS
@@ -64,7 +65,7 @@ def test_frames_by_other_processes_and_after_a_stop_are_the_same(kept, tmp_path)
 def test_kept_frames_are_opened_without_mujoco(kept):
     code = (
         "import sys; sys.modules['mujoco'] = None\n"
-        "from isojepa.worlds.environments import environment\n"
+        "from isojepa.worlds import environment\n"
         f"found = environment('toys', {str(kept)!r}, instances=2, size=24)\n"
         "assert len(found.pairs(0, 1, None)) == 540"
     )

@@ -28,7 +28,7 @@ import torch
 from isojepa.names import choose, unknown
 from isojepa.opening import check_expanded, open_plain
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.pictures import Stack
 

@@ -24,7 +24,7 @@ import numpy as np
 from isojepa.arguments import check_count
 from isojepa.files import plain, read_json, write_json, write_whole
 from isojepa.registry import flatten, make
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.cache import default_cache, locked
 from isojepa.worlds.images.filling import digest
 from isojepa.worlds.images.progress import bar
