@@ -5,7 +5,7 @@ another order; models are shown the same pictures, or each the pictures of its o
 records of worlds with known latents are shown the same latents, each through its own mixing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from isojepa.align.rows import as_array
 from isojepa.arguments import check_count
 from isojepa.certificates import read_array
 from isojepa.certificates.reading import read_embeddings, split_name
-from isojepa.cli.models import NORMALS, see
+from isojepa.cli.models import NORMALS, Seen, see
+from isojepa.encoders.depth import layer_rows
 from isojepa.encoders.modes import embed
 from isojepa.evaluations.features import features_of
 from isojepa.names import choose
@@ -28,6 +29,7 @@ from isojepa.worlds.environments import environment
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.resample import whole
 from isojepa.worlds.source import observable
 
 _DRAWN = 5000  # states that are drawn in a world
@@ -201,6 +203,27 @@ class Shown:
     def _embed(self, encoder: Any, x: torch.Tensor) -> np.ndarray:
         return np.asarray(embed(encoder, x, features=self.what == "features").float())
 
+    def layer_rows(
+        self,
+        sources: Sequence[Path],
+        pictures: Pictures,
+        most: int,
+        progress: Callable[[int, int, str], None],
+    ) -> list[dict[str, np.ndarray]]:
+        """Rows behind each layer of models of pictures, of the first so many states."""
+        found = []
+        for seen in self._seen(sources, [pictures] * len(sources)):
+            parts: dict[str, list[np.ndarray]] = {}
+            shown, count = seen.takes(pictures), min(most, len(pictures))
+            for start in range(0, count, self.batch):
+                progress(start, count, "layers")
+                ids = torch.arange(start, min(start + self.batch, count))
+                x = whole(shown.read(ids), seen.size, seen.mean, seen.std)
+                for name, rows in layer_rows(seen.model, x).items():
+                    parts.setdefault(name, []).append(rows.numpy())
+            found.append({name: np.concatenate(rows) for name, rows in parts.items()})
+        return found
+
     def _shown(
         self,
         sources: Sequence[Path],
@@ -208,35 +231,39 @@ class Shown:
         progress: Callable[[int, int, str], None],
     ) -> tuple[np.ndarray, ...]:
         """Rows of models of pictures."""
-        weights = list(self.weights)
-        rows = []
-        for source, given in zip(sources, pictures, strict=True):
-            backbone = not source.is_dir() and ":" not in str(source)
-            seen = see(
+        return tuple(
+            features_of(
+                seen.model,
+                seen.takes(given),
+                seen.size,
+                self.batch,
+                mean=seen.mean,
+                std=seen.std,
+                what=self.what,
+                progress=progress,
+            )
+            for seen, given in zip(self._seen(sources, pictures), pictures, strict=True)
+        )
+
+    def _seen(self, sources: Sequence[Path], pictures: Sequence[Pictures]) -> Iterator[Seen]:
+        """Models of pictures one by one, each with the weights that are its own."""
+        backbones = [not source.is_dir() and ":" not in str(source) for source in sources]
+        if len(self.weights) > sum(backbones):
+            raise ValueError(
+                f"weights must be at most one for each of {sum(backbones)} backbones, got {len(self.weights)}"
+            )
+        weights = iter(self.weights)
+        for source, given, backbone in zip(sources, pictures, backbones, strict=True):
+            yield see(
                 source,
                 given,
                 size=self.size,
                 channels=self.channels,
                 normalize=self.normalize,
-                weights=weights.pop(0) if backbone and weights else None,
+                weights=next(weights, None) if backbone else None,
                 seed=self.seed,
                 quiet=self.json,
             )
-            rows.append(
-                features_of(
-                    seen.model,
-                    seen.takes(given),
-                    seen.size,
-                    self.batch,
-                    mean=seen.mean,
-                    std=seen.std,
-                    what=self.what,
-                    progress=progress,
-                )
-            )
-        if weights:
-            raise ValueError(f"weights must be at most one for each backbone, got {len(weights)} too many")
-        return tuple(rows)
 
     def _some(self, count: int) -> torch.Tensor:
         """Numbers of the states that are used, in order."""
