@@ -25,7 +25,7 @@ from isojepa.encoders.modes import embed
 from isojepa.evaluations.features import features_of
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.environments import environment
+from isojepa.worlds.observers import environment
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures

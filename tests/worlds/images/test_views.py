@@ -51,7 +51,6 @@ def test_changes_replace_what_the_name_says():
     ("change", "told"),
     [
         ({"global_views": 0}, "global_views must be a positive integer, got 0"),
-        ({"global_views": 1, "local_views": 0}, "two together at least"),
         ({"local_size": 0}, "local_size must be a positive integer"),
         ({"global_scale": (0.5, 1.2)}, "global_scale must be two numbers, positive and at most 1"),
         ({"local_scale": (0.5, 0.2)}, "local_scale must be"),

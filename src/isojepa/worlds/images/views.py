@@ -32,7 +32,7 @@ class Views:
     """Settings of the views of pictures.
 
     Args:
-        global_views, local_views: how many of each.
+        global_views, local_views: how many of each; one in all is enough for masked prediction alone.
         global_size, local_size: sides in pixels.
         global_scale, local_scale: share of the picture's area that a crop has, from and to.
         ratio: width of a crop over its height, from and to.
@@ -84,8 +84,6 @@ class Views:
         check_count("local_views", self.local_views, least=0)
         check_count("global_size", self.global_size)
         check_count("local_size", self.local_size)
-        if self.global_views + self.local_views < 2:
-            raise ValueError("global_views and local_views must be two together at least, got one view")
         for name in ("global_scale", "local_scale"):
             _check_range(name, getattr(self, name), most=1.0)
         _check_range("ratio", self.ratio)

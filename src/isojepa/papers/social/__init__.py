@@ -1,0 +1,1 @@
+"""Studies of "Social-JEPA: Emergent Geometric Isomorphism in Independently Trained World Models"."""
