@@ -32,7 +32,7 @@ LIGHTINGS = (
     (0.25, 0.0, 0.25, 0.1),
 )
 _FROM = ((1.0, 2.0, 1.2), (1.0, -2.0, 1.2), (2.0, 0.0, 1.0), (0.3, 0.0, 2.0))
-_DISTANCE = 1.4  # of the camera, in extents of the toy
+_DISTANCE = 1.3  # of the camera, in extents of the toy
 
 
 @register("environment", "toys")
@@ -140,4 +140,4 @@ def _middle(data: Any) -> np.ndarray:
 def _reach(model: Any, data: Any) -> float:
     """How far the toy reaches from its middle."""
     away = np.linalg.norm(data.geom_xpos - _middle(data), axis=1)
-    return float((away + 0.8 * model.geom_rbound).max())
+    return float((away + model.geom_rbound).max())
