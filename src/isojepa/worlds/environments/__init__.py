@@ -4,6 +4,7 @@ from isojepa.worlds.environments.cameras import CamerasSpec
 from isojepa.worlds.environments.emoji import EmojiSpec
 from isojepa.worlds.environments.latents import LatentObservers, LatentsSpec
 from isojepa.worlds.environments.norb import SmallNorbSpec
+from isojepa.worlds.environments.observer import ObserverSpec
 from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.environments.recipes import RecipesSpec
 from isojepa.worlds.environments.rig import RigSpec
@@ -15,6 +16,7 @@ __all__ = [
     "EmojiSpec",
     "LatentObservers",
     "LatentsSpec",
+    "ObserverSpec",
     "PictureEnvironment",
     "RecipesSpec",
     "RigSpec",
