@@ -10,6 +10,7 @@ from isojepa.worlds.environments.recipes import RecipesSpec
 from isojepa.worlds.environments.rig import RigSpec
 from isojepa.worlds.environments.robomimic import RobomimicSpec
 from isojepa.worlds.environments.toys import ToysSpec
+from isojepa.worlds.observers import environment
 
 __all__ = [
     "CamerasSpec",
@@ -23,4 +24,5 @@ __all__ = [
     "RobomimicSpec",
     "SmallNorbSpec",
     "ToysSpec",
+    "environment",
 ]
