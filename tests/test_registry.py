@@ -506,7 +506,7 @@ def test_a_record_of_another_package_loads_and_has_a_price(outside):
 
 
 def test_a_record_of_a_package_that_is_not_here_says_what_is_missing(outside):
-    with pytest.raises(ValueError, match="world must be one of images, synthetic, got 'ring'"):
+    with pytest.raises(ValueError, match="world must be one of images, observer, synthetic, got 'ring'"):
         ij.load(outside.folder / "flags")
 
 

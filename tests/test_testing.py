@@ -142,3 +142,26 @@ def test_a_spec_that_nobody_registered_is_told():
 
     with pytest.raises(AssertionError, match="objective 'lejepa' must be registered"):
         testing.check_spec(Unknown())
+
+
+def test_observers_whose_splits_share_a_state_are_found():
+    import numpy as np
+
+    from isojepa.worlds.images import Stack
+    from isojepa.worlds.images.observers import Observer, PictureObservers
+
+    pictures = Stack(np.arange(10, dtype=np.uint8)[:, None, None] * np.ones((1, 8, 8), np.uint8))
+    both = PictureObservers(
+        [Observer(name, pictures, tuple(range(10)), torch.arange(10)) for name in ("left", "right")]
+    )
+    testing.check_observers(both)
+
+    class Leaking:
+        names = both.names
+        source, paired = both.source, both.paired
+
+        def pairs(self, first, second, split="test"):
+            return both.pairs(first, second, None)
+
+    with pytest.raises(AssertionError, match="train and test must share no state, got 10"):
+        testing.check_observers(Leaking())

@@ -26,6 +26,7 @@ from isojepa.objectives.objective import as_objective
 from isojepa.registry import Spec, find
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
+from isojepa.worlds.observers import Observers
 from isojepa.worlds.source import Source, Streams, finite, moving, observable, ordered
 
 
@@ -64,6 +65,30 @@ def check_source(source: Source, n: int = 6) -> None:
         assert len(source.in_order().sample(n, generator(0, "check"))) == n, "in_order() must be a source"
     if finite(source):
         _check_finite(source)
+
+
+def check_observers(observers: Observers, n: int = 6) -> None:
+    """Observers of the same states: sources are sources, pairs come again, and splits share no state.
+
+    Args:
+        observers: what is checked; every two of them must have seen some states of each split both.
+        n: states to draw from each source.
+    """
+    names = observers.names
+    assert len(names) >= 2, f"observers must be two at least, got {names}"
+    assert len(set(names)) == len(names), f"observers must have different names, got {names}"
+    for name in names:
+        check_source(observers.source(name), n)
+    states: dict[str, set[int]] = {"train": set(), "test": set()}
+    for number, first in enumerate(names):
+        for second in names[number + 1 :]:
+            check_source(observers.paired(first, second), n)
+            for split, seen in states.items():
+                pairs, again = (observers.pairs(first, second, split) for _ in range(2))
+                assert torch.equal(pairs.ids, again.ids), f"pairs of {first} and {second} must come again"
+                seen |= set(pairs.ids.tolist())
+    both = states["train"] & states["test"]
+    assert not both, f"train and test must share no state, got {len(both)}, e.g. {min(both, default=None)}"
 
 
 def check_encoder(encoder: nn.Module | Model, x: Tensor) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from isojepa import testing
 from isojepa.worlds import environment
 
 CLASSES = np.array(["Animals", "Flags"])
@@ -48,6 +49,7 @@ def test_vendors_are_matched_by_name_and_split_as_the_files_are(folder):
         assert torch.equal(*(part.read(torch.arange(count)) for part in (pairs.first, pairs.second)))
         assert set(pairs.ids.tolist()) <= {ord("c"), ord("d")}
     assert len(found.source("fluent").pictures) == 2
+    testing.check_observers(found)
     assert torch.equal(found.pairs(0, 1).labels, found.pairs(0, 1).ids % 2)
 
 

@@ -37,9 +37,7 @@ def test_sources_and_pairs_of_sources_keep_the_contract():
         "latents", dim=4, mixings=("additive-coupling", "additive-coupling", "affine-coupling")
     )
     assert worlds.names == ("first", "second", "third")
-    for number in range(3):
-        testing.check_source(worlds.source(number))
-    testing.check_source(worlds.paired(0, 2))
+    testing.check_observers(worlds)
     pairs = worlds.pairs(0, 1)
     assert not torch.equal(pairs.first, pairs.second)  # two mixings of one kind have seeds of their own
 

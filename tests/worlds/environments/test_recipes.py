@@ -40,8 +40,8 @@ def test_observers_see_the_same_pictures_by_recipes_of_their_own(data):
         assert source.views.blur == blur
         assert source.views.sizes == (32, 32)
         assert len(source.pictures) == 24
+    testing.check_observers(found)
     paired = found.paired(0, 1)
-    testing.check_source(paired)
     assert paired.pairing.views == (2, 2)
 
 

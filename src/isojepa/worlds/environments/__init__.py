@@ -4,21 +4,25 @@ from isojepa.worlds.environments.cameras import CamerasSpec
 from isojepa.worlds.environments.emoji import EmojiSpec
 from isojepa.worlds.environments.latents import LatentObservers, LatentsSpec
 from isojepa.worlds.environments.norb import SmallNorbSpec
+from isojepa.worlds.environments.observer import ObserverSpec
 from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.environments.recipes import RecipesSpec
 from isojepa.worlds.environments.rig import RigSpec
 from isojepa.worlds.environments.robomimic import RobomimicSpec
 from isojepa.worlds.environments.toys import ToysSpec
+from isojepa.worlds.observers import environment
 
 __all__ = [
     "CamerasSpec",
     "EmojiSpec",
     "LatentObservers",
     "LatentsSpec",
+    "ObserverSpec",
     "PictureEnvironment",
     "RecipesSpec",
     "RigSpec",
     "RobomimicSpec",
     "SmallNorbSpec",
     "ToysSpec",
+    "environment",
 ]

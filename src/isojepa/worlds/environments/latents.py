@@ -109,6 +109,9 @@ class LatentsSpec(Spec):
     seed: int = 0
     """Draws the mixings and the states of the pairs."""
 
+    def resolve(self, context: Context) -> "LatentsSpec":
+        return replace(self, process=self.process.resolve(context))
+
     def build(self, context: Context) -> LatentObservers:
         """The process, and a mixing for each observer."""
         inner = replace(context, dim=int(vars(self.process)["dim"]), seed=self.seed)

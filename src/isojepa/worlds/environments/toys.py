@@ -32,7 +32,8 @@ LIGHTINGS = (
     (0.25, 0.0, 0.25, 0.1),
 )
 _FROM = ((1.0, 2.0, 1.2), (1.0, -2.0, 1.2), (2.0, 0.0, 1.0), (0.3, 0.0, 2.0))
-_DISTANCE = 1.4  # of the camera, in extents of the toy
+_FIELD = 40.0  # degrees that the camera sees
+_MARGIN = 1.05  # around the ball that holds a toy, so that none is cut off
 
 
 @register("environment", "toys")
@@ -81,7 +82,7 @@ class ToysSpec(RenderedEnvironment):
                 model.body_quat[1] = (np.cos(half), 0, 0, np.sin(half))
                 mujoco.mj_forward(model, data)
                 camera.lookat = _middle(data)
-                camera.distance = _DISTANCE * 2 * _reach(model, data)
+                camera.distance = _MARGIN * _reach(model, data) / np.sin(np.deg2rad(_FIELD / 2))
                 for elevation in ELEVATIONS:
                     camera.elevation = -elevation
                     for lighting in LIGHTINGS:
@@ -124,7 +125,7 @@ def toy_xml(category: str, instance: int, seed: int, size: int) -> str:
     )
     return (
         '<mujoco><compiler angle="degree"/><visual>'
-        f'<global offwidth="{size}" offheight="{size}" fovy="40"/>'
+        f'<global offwidth="{size}" offheight="{size}" fovy="{_FIELD}"/>'
         '<headlight ambient="0.3 0.3 0.3" diffuse="0 0 0" specular="0 0 0"/></visual>'
         '<asset><texture type="skybox" builtin="flat" rgb1="0.75 0.75 0.75" rgb2="0.75 0.75 0.75" width="32" '
         f'height="32"/></asset><worldbody>{lights}<body>{parts}</body></worldbody></mujoco>'
@@ -140,4 +141,4 @@ def _middle(data: Any) -> np.ndarray:
 def _reach(model: Any, data: Any) -> float:
     """How far the toy reaches from its middle."""
     away = np.linalg.norm(data.geom_xpos - _middle(data), axis=1)
-    return float((away + 0.8 * model.geom_rbound).max())
+    return float((away + model.geom_rbound).max())
