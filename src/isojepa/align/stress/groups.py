@@ -54,8 +54,8 @@ def shift(first: Any, second: Any, groups: Any, *, fit_on: Any, ids: Any = None,
                 held = np.flatnonzero((named == name) & ~np.isin(numbers, numbers[fit]))
             if len(held) <= max(plan.ks):
                 raise ValueError(
-                    f"group {name!r} must have more than {max(plan.ks)} rows of states that are not fitted on, got "
-                    f"{len(held)}"
+                    f"group {name!r} must have more than {max(plan.ks)} rows of states that are not fitted, "
+                    f"got {len(held)}"
                 )
             bench = Bench.given((x, y, numbers), fit, held)
             measured.append(bench.measure(plan, plan.fitted(bench.first, bench.second)))
