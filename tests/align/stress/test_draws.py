@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.align import AlignmentMap
+from isojepa.align.robust import fit_robust
 from isojepa.align.stress import Plan, mismatched, pair_budget, pair_noise
 from tests.align.stress.worlds import pairs
 
@@ -111,3 +112,14 @@ def test_wrong_settings_are_told_in_one_line():
         pair_budget(first, second, budgets=(20,), plan=QUICK).of("r3")
     with pytest.raises(ValueError, match="40"):
         pair_budget(first, second, plan=Plan(ks=(40,)))
+
+
+def test_a_robust_fit_keeps_what_the_prediction_of_the_plain_one_loses():
+    first, second = pairs(2000, 12, 12, 1.0)
+    robust = Plan(repeats=2, rows=200, fit=lambda x, y: fit_robust(x, y).map)
+    plain = Plan(repeats=2, rows=200)
+    clean, kept = pair_noise(first, second, shares=(0.0, 0.3), plan=robust).of("r2")
+    lost = pair_noise(first, second, shares=(0.3,), plan=plain).of("r2")[0]
+    assert kept.value > 0.97 * clean.value
+    assert kept.predicted == lost.predicted
+    assert kept.value > lost.value + 0.03
