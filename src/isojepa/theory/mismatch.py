@@ -8,7 +8,8 @@ covariance S1, y = W x + n and N = Cov(n), the least squares of such pairs is
 so the condition number does not change and R^2 on right pairs falls by the factor 1 - epsilon^2 only. What
 is published falls faster, and its condition number grows from 1.7 to 138 at epsilon = 0.3 (Table 4 of Zhang
 et al., 2026): that is the sample, whose n pairs add a matrix of variance R_eps / ((n - d - 1) l) along an
-input direction of variance l.
+input direction of variance l. Four pairs for each dimension give such numbers
+(`isojepa.align.stress.model`).
 """
 
 import itertools
@@ -111,11 +112,12 @@ def pair_noise_residual(power: int = 2) -> Parts:
     theorem="alignment",
     step="Not in the paper",
     method="symbolic; random matrices",
-    covers="Gaussian inputs of every dimension and sample size; three simulated samples",
+    covers="Gaussian inputs of every dimension and sample size; four simulated samples",
     note="""This is where the published growth of kappa(W) must come from: nothing in the population does it.
     E |W v|^2 = (1 - epsilon)^2 |W v|^2 + tr R_eps / ((n - d - 1) l) for an input direction v of variance l:
     weak directions are the first to be drowned, and standardising each coordinate does not remove them. With
-    exact pairs (N = 0, epsilon = 0) the second term is absent, so mismatch is what switches it on.""",
+    four or five pairs for each dimension W is nearly singular for white inputs too. With exact pairs (N = 0,
+    epsilon = 0) the second term is absent, so mismatch is what switches it on.""",
 )
 def pair_noise_sample(lost: int = 1) -> Parts:
     """A sample of n pairs adds noise, most along weak directions: only this moves kappa.
@@ -150,6 +152,9 @@ def pair_noise_sample(lost: int = 1) -> Parts:
     weak, white, many = (_growth(24, *case, 0.3) for case in ((400, 2.0), (400, 0.0), (20_000, 0.0)))
     yield at_least("24 dimensions, 400 pairs: growth of kappa, inputs of variance 1 / k^2", weak, 5.0)
     yield at_least("as a multiple of that of white inputs", weak / white, 3.0)
+    yield at_least(
+        "white inputs, 5 pairs for each dimension: growth of kappa", _growth(24, 120, 0.0, 0.3), 5.0
+    )
     yield close("white inputs, 20,000 pairs: nearly none", many, 1.0, 0.2)
 
 

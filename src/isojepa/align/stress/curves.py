@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Plan:
         repeats: draws of the pairs, or splits where no pairs are drawn.
         seed: of all of it.
         ks: numbers of neighbours.
+        rows: held-out rows whose distances and neighbours are compared, at most; no more than are fitted on.
         predict: whether to predict, for which the fitted states must outnumber the dimensions by 3; only for
             the kinds ols and ridge.
         confidence: of the intervals.
@@ -42,12 +44,14 @@ class Plan:
     repeats: int = 5
     seed: int = 0
     ks: tuple[int, ...] = (10,)
+    rows: int = ROWS
     predict: bool = True
     confidence: float = 0.95
     fit: Fit | None = None
 
     def __post_init__(self) -> None:
         check_count("repeats", self.repeats)
+        check_count("rows", self.rows, 4)
         check_number("confidence", self.confidence, "lie between 0 and 1", lambda value: 0 < value < 1)
         for k in self.ks:
             check_count("ks", k)
@@ -83,7 +87,7 @@ class Bench:
     Attributes:
         first, second: (n, d) and (n, q) to fit on.
         ids: (n,) numbers of their states.
-        held_first, held_second: held out; as many of them are looked at as there are to fit on, at most.
+        held_first, held_second: held out.
         like: a map of all pairs to fit on, whose means and scales standardise all columns.
     """
 
@@ -116,23 +120,27 @@ class Bench:
         like = AlignmentMap("ridge", ridge=1.0).fit(x[fit], y[fit])
         return cls(x[fit], y[fit], numbers[fit], x[score], y[score], like)
 
-    @property
-    def seen(self) -> int:
-        """Rows whose distances and neighbours are compared, measured and predicted."""
-        return min(len(self.first), len(self.held_first), ROWS)
+    @cached_property
+    def model(self) -> PairModel:
+        """Of the pairs to fit on."""
+        return PairModel.fit(self.first, self.second)
 
-    def measure(self, fitted: AlignmentMap, ks: tuple[int, ...]) -> Quality:
+    def seen(self, plan: Plan) -> int:
+        """Rows whose distances and neighbours are compared: no more than there are training pairs."""
+        return min(len(self.first), len(self.held_first), plan.rows)
+
+    def measure(self, plan: Plan, fitted: AlignmentMap) -> Quality:
         """A map on the held-out pairs."""
-        return measure(fitted, self.held_first, self.held_second, ks, self.like, self.seen)
+        return measure(fitted, self.held_first, self.held_second, plan.ks, self.like, self.seen(plan))
 
     def predict(self, plan: Plan, setting: Setting, shifted: bool = False) -> Quality | None:
         """What is to be expected there; of other states by their inputs alone."""
         if not plan.predicted:
             return None
-        model = PairModel.fit(self.first, self.second)
+        rows = self.seen(plan)
         if shifted:
-            return model.quality(setting, self.held_first, None, plan.ks, plan.seed)
-        return model.quality(setting, self.first[: self.seen], self.second[: self.seen], plan.ks, plan.seed)
+            return self.model.quality(setting, self.held_first, None, plan.ks, plan.seed, rows)
+        return self.model.quality(setting, self.first[:rows], self.second[:rows], plan.ks, plan.seed)
 
 
 @dataclass(frozen=True)

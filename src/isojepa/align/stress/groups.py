@@ -52,8 +52,13 @@ def shift(first: Any, second: Any, groups: Any, *, fit_on: Any, ids: Any = None,
             fit, held = inside[split.fit], inside[split.score]
             if name != fit_on:
                 held = np.flatnonzero((named == name) & ~np.isin(numbers, numbers[fit]))
+            if len(held) <= max(plan.ks):
+                raise ValueError(
+                    f"group {name!r} must have more than {max(plan.ks)} rows of states that are not fitted, "
+                    f"got {len(held)}"
+                )
             bench = Bench.given((x, y, numbers), fit, held)
-            measured.append(bench.measure(plan.fitted(bench.first, bench.second), plan.ks))
+            measured.append(bench.measure(plan, plan.fitted(bench.first, bench.second)))
             count = len(fit)
             if repeat == 0:
                 predicted = bench.predict(plan, plan.setting(count), shifted=name != fit_on)
@@ -149,7 +154,7 @@ def _splits(x: float, label: str, encoders: Sequence[tuple[Any, Any]], ids: Any,
         runs = [(encoders[0], plan.seed + repeat) for repeat in range(plan.repeats)]
     for (first, second), seed in runs:
         bench = Bench.of(first, second, ids, plan, seed)
-        measured.append(bench.measure(plan.fitted(bench.first, bench.second), plan.ks))
+        measured.append(bench.measure(plan, plan.fitted(bench.first, bench.second)))
         count = len(bench.first)
         if predicted is None:
             predicted = bench.predict(plan, plan.setting(count))

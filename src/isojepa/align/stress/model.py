@@ -8,14 +8,16 @@ A fitted map itself is drawn. With X1 the inputs of the right pairs and X2 those
 
     W_N = (W X1 X1^T + E X1^T + Y X2^T) (X1 X1^T + X2 X2^T + a I)^-1,
 
-Gaussian X1, X2 (products by Bartlett's decomposition), E X1^T = N^(1/2) G (X1 X1^T)^(1/2) and likewise for
-Y, which is of other states, with G of independent standard normals: some d x d matrices, no pair. As W has
-noise of its own from n pairs, N is made smaller by its share: a draw at N = n has the noise of the estimate
-and no more. Condition numbers are medians of draws; distances and neighbours are those of training pairs
-seen through a drawn map.
+with X1, X2 Gaussian (products by Bartlett's decomposition), E X1^T = N^(1/2) G (X1 X1^T)^(1/2), G of
+independent standard normals, and Y the partners of X2 moved on by one, or independent where there are many:
+matrices of some d columns in place of pairs. As W has noise of its own from n pairs, E is made smaller by its
+share: a draw at N = n has the noise of the estimate and no more. Condition numbers are medians of draws;
+distances and neighbours are those of training pairs seen through a drawn map.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from isojepa.seeds import generator
 DRAWS = 25  # of the map, whose median condition is predicted
 SEEN = 5  # of them through which training pairs are looked at
 PREDICTED = ("ols", "ridge")
+_EXPLICIT = 8  # mismatched pairs for each dimension up to which they are drawn one by one
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class PairModel:
         total = float(np.trace(moments.yy)) / count
         return cls(count, spectrum.values / count, spectrum.vectors, like.matrix_, noise, total, like)
 
-    @property
+    @cached_property
     def task(self) -> Task:
         """What a regression finds, with the noise of the estimate taken off."""
         along = self.matrix @ self.vectors
@@ -120,40 +123,41 @@ class PairModel:
         return self.task.best_penalty(setting.pairs, setting.mismatch)
 
     def error(self, setting: Setting, inputs: np.ndarray | None = None) -> float:
-        """Expected squared error on right pairs, per column: the MSE.
+        """Expected squared error on right pairs, summed over columns: the MSE.
 
         Args:
             setting: of the fit.
             inputs: (m, d) of states of another law.
         """
         moments = None if inputs is None else self._moments(inputs, self.like.mean_in_)
-        found = self.task.error(setting.pairs, self.penalty(setting), setting.mismatch, moments)
-        return found / len(self.noise)
+        return self.task.error(setting.pairs, self.penalty(setting), setting.mismatch, moments)
 
     def variance(self, inputs: np.ndarray | None = None) -> float:
-        """Variance of the second embedding, per column; of other states by their inputs."""
+        """Variance of the second embedding, summed over columns; of other states by their inputs."""
         if inputs is None:
-            return self.total / len(self.noise)
+            return self.total
         task = self.task
         explained = float((task.gram * self._moments(inputs, inputs.mean(0))).sum())
-        return (explained + task.noise) / len(self.noise)
+        return explained + task.noise
 
     def draw(self, setting: Setting, rng: np.random.Generator) -> AlignmentMap:
         """A map that pairs of such a setting might give."""
         size, wrong = len(self.values), round(setting.mismatch * setting.pairs)
-        right = setting.pairs - 1 - wrong
-        along = self.matrix @ self.vectors
-        total = (along * self.values) @ along.T + self.noise
+        right = max(setting.pairs - 1 - wrong, 0)
+        along, spread = self.matrix @ self.vectors, np.sqrt(self.values)[:, None]
         known = min(right / self.pairs, 1.0)  # of the noise, which the estimate of W has already
-        spread = np.sqrt(self.values)[:, None]
-        inner, cross = np.zeros((size, size)), np.zeros((len(total), size))
-        for rows, mean, covariance in ((right, along, (1 - known) * self.noise), (wrong, 0 * along, total)):
-            if rows > 0:
-                x = spread * _root(size, rows, rng)
-                products = x @ x.T
-                noise = _half(covariance) @ rng.standard_normal((len(total), x.shape[1]))
-                inner += products
-                cross += mean @ products + noise @ x.T
+        x = spread * _root(size, right, rng)
+        inner = x @ x.T
+        cross = along @ inner + self._noise(x, math.sqrt(1 - known), rng) @ x.T
+        if wrong > _EXPLICIT * size:  # so many that their partners are as good as independent
+            x = spread * _root(size, wrong, rng)
+            total = (along * self.values) @ along.T + self.noise
+            inner += x @ x.T
+            cross += _half(total) @ rng.standard_normal((len(total), x.shape[1])) @ x.T
+        elif wrong > 1:  # each gets the partner of the one before
+            x = spread * rng.standard_normal((size, wrong))
+            inner += x @ x.T
+            cross += (along @ np.roll(x, 1, axis=1) + self._noise(x, 1.0, rng)) @ x.T
         penalty = max(self.penalty(setting), 1e-12 * float(np.trace(inner)))
         matrix = np.linalg.solve(inner + penalty * np.eye(size), cross.T).T @ self.vectors.T
         return mapped(self.like, matrix)
@@ -165,6 +169,7 @@ class PairModel:
         second: np.ndarray | None,
         ks: tuple[int, ...] = KS,
         seed: int = 0,
+        rows: int = ROWS,
     ) -> Quality:
         """What is to be expected of a fit.
 
@@ -175,12 +180,13 @@ class PairModel:
                 law, whose partners are made up from the model.
             ks: numbers of neighbours.
             seed: of the draws.
+            rows: whose distances and neighbours are compared, the first ones.
         """
         shifted = None if second is not None else first
         mse, variance = self.error(setting, shifted), self.variance(shifted)
         maps = [self.draw(setting, _stream(seed, index)) for index in range(DRAWS)]
-        first = first[:ROWS]
-        partners = self._partners(first, _stream(seed, DRAWS)) if second is None else second[:ROWS]
+        first = first[:rows]
+        partners = self._partners(first, _stream(seed, DRAWS)) if second is None else second[:rows]
         seen = [measure(drawn, first, partners, ks) for drawn in maps[:SEEN]]
         return Quality(
             mse=mse,
@@ -189,6 +195,10 @@ class PairModel:
             nos={k: float(np.mean([quality.nos[k] for quality in seen])) for k in ks},
             condition=float(np.median([drawn.condition_ for drawn in maps])),
         )
+
+    def _noise(self, x: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:
+        """Residuals for the columns of x."""
+        return scale * _half(self.noise) @ rng.standard_normal((len(self.noise), x.shape[1]))
 
     def _moments(self, inputs: np.ndarray, centre: np.ndarray) -> np.ndarray:
         """Second moments of inputs about a point, in the eigenbasis."""

@@ -1,17 +1,17 @@
 """How good a map is, in the six numbers of the stress tests of Social-JEPA (Tables 4 to 8).
 
-MSE and R^2 of z2 against W z1 in standardised columns (Equation 6, divided by the number of columns);
-between z1 and W_inv z2 the rank correlation of distances (DSC) and the disagreement of neighbours (NOS@k,
-Equation 8); and the condition number of W.
+MSE (Equation 6, summed over columns) and R^2 of z2 against W z1 in standardised columns; between z1 and W_inv
+z2 the rank correlation of distances (DSC) and the disagreement of neighbours (NOS@k, Equation 8); and the
+condition number of W.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
-import torch
 
 from isojepa.align.maps import AlignmentMap
+from isojepa.align.metrics.distances import dsc_value
+from isojepa.align.metrics.neighbors import neighbour_disagreements
 
 ROWS = 1000  # whose distances and neighbours are compared, at most
 KS = (10,)
@@ -22,7 +22,7 @@ class Quality:
     """Numbers of one map.
 
     Attributes:
-        mse: mean squared error per column.
+        mse: mean squared error, summed over columns.
         r2: share of the second's variance that is explained.
         dsc: Spearman's correlation of distances.
         nos: disagreement of neighbours by their number k.
@@ -59,6 +59,9 @@ def measure(
             measured alike; the map itself by default.
         rows: whose distances and neighbours are compared, the first ones.
 
+    Raises:
+        ValueError: a k is not fewer than the rows, or rows do not fit the map.
+
     Example:
         >>> x = np.random.default_rng(0).normal(size=(300, 3))
         >>> found = measure(AlignmentMap("ols").fit(x[:200], x[:200, ::-1]), x[200:], x[200:, ::-1])
@@ -70,32 +73,11 @@ def measure(
     spread = float((((second - second.mean(0)) / scales.scale_out_) ** 2).sum())
     x = (first - scales.mean_in_) / scales.scale_in_
     aligned = (fitted.inverse_transform(second) - scales.mean_in_) / scales.scale_in_
+    neighbours = neighbour_disagreements(x[:rows], aligned[:rows], ks=ks, null=False)
     return Quality(
-        mse=error / second.size,
+        mse=error / len(second),
         r2=1 - error / spread,
-        dsc=_distance_consistency(x[:rows], aligned[:rows]),
-        nos=_disagreements(x[:rows], aligned[:rows], ks),
+        dsc=dsc_value(x[:rows], aligned[:rows]),
+        nos={k: nos.value for k, nos in zip(ks, neighbours, strict=True)},
         condition=fitted.condition_,
     )
-
-
-def _distance_consistency(first: np.ndarray, second: np.ndarray) -> float:
-    distances = (scipy.spatial.distance.pdist(rows) for rows in (first, second))
-    one, two = (scipy.stats.rankdata(values) for values in distances)
-    return float(np.corrcoef(one, two)[0, 1])
-
-
-def _disagreements(first: np.ndarray, second: np.ndarray, ks: tuple[int, ...]) -> dict[int, float]:
-    most = max(ks)
-    if most >= len(first):
-        raise ValueError(f"ks must be fewer than the {len(first)} held-out pairs, got {most}")
-    one, two = (_nearest(rows, most) for rows in (first, second))
-    same = one[:, :, None] == two[:, None, :]
-    return {k: 1 - float(same[:, :k, :k].sum()) / (k * len(first)) for k in ks}
-
-
-def _nearest(rows: np.ndarray, k: int) -> np.ndarray:
-    points = torch.from_numpy(np.ascontiguousarray(rows))
-    distances = torch.cdist(points, points)
-    distances.fill_diagonal_(torch.inf)
-    return distances.topk(k, largest=False).indices.numpy()
