@@ -108,7 +108,7 @@ def test_no_pictures_are_told(capsys, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["simclr", "vicreg", "barlow-twins", "dino", "supervised"])
+@pytest.mark.parametrize("name", ["simclr", "vicreg", "barlow-twins", "dino", "moco", "swav", "supervised"])
 def test_baselines_train_in_the_same_loop(capsys, data, tmp_path, name):
     small = tuple(flag for flag in SMALL if flag not in ("--objective.slices", "16"))
     flags = (data, "--objective.name", name, *small, *SHORT, "--training.steps", 3, "--no-probe")
@@ -128,6 +128,7 @@ def test_every_recipe_takes_a_step_on_pictures_of_its_size_and_number(path):
     pictures = Stack(np.broadcast_to(one, (number, *shape)))
     source = Images(pictures, config.world.settings(pictures))
     context = Context(shapes=source.facts.shapes, embedding=None, seed=0)
+    context = config.around(context)
     encoder = config.encoder.build(context)
     objective = config.objective.build(context)
     passes = config.training.steps * config.training.batch / number

@@ -4,6 +4,8 @@ All equal those of one process that holds the whole batch; ranks hold unequal pa
 views of unequal shapes.
 """
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 from torch import nn
@@ -11,11 +13,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.norms import synchronised
-from isojepa.objectives import DINO, ImageLeJEPA, SIGReg, Supervised
+from isojepa.objectives import DINO, IBOT, MAE, ImageLeJEPA, Masked, MoCo, SIGReg, Supervised, SwAV
 from isojepa.seeds import borrowed, generator
 from isojepa.training.learner import Call, Learner
 from isojepa.worlds.batch import Batch
 from tests.distributed import joined, run_ranks, share
+from tests.objectives.vits import DIM, PIXELS, pictures, vit
 
 PARTS = {2: (19, 6), 3: (4, 14, 7)}
 
@@ -26,7 +29,18 @@ OBJECTIVES = {
     "lejepa average": lambda: ImageLeJEPA(0.05, SIGReg(32), average=0.5),
     "dino": lambda: DINO(4, prototypes=6, warmup=2, decay=0.5, centre_decay=0.5),
     "supervised": lambda: Supervised(3, 4),
+    "moco": lambda: MoCo(4, width=8, decay=0.5),
+    "swav": lambda: SwAV(4, prototypes=6),
 }
+SMALL = {"prototypes": 5, "width": 6, "bottleneck": 4, "warmup": 2, "decay": 0.5, "centre_decay": 0.5}
+MASKED = {  # of a vision transformer, and what they draw for each picture
+    "masked": lambda: Masked(DIM, 12, decay=0.5, views=2),
+    "mae": lambda: MAE(DIM, PIXELS, width=8, depth=1, heads=2),
+    "ibot": lambda: IBOT(DIM, DIM, **SMALL),
+    "dinov2": lambda: IBOT(DIM, DIM, koleo=0.1, centring="sinkhorn", **SMALL),
+}
+if find_spec("timm") is not None:
+    OBJECTIVES |= MASKED
 
 
 def encoder() -> nn.Module:
@@ -51,12 +65,15 @@ def images(n: int, step: int) -> Batch:
 
 def trained(name: str, rows: slice, ddp: bool) -> dict[str, torch.Tensor]:
     """Two steps of gradient descent: losses, gradients and all that is left."""
-    learner = Learner({"encoder": encoder()}, OBJECTIVES[name]()).double().train()
+    model = vit() if name in MASKED else encoder()
+    learner = Learner({"encoder": model}, OBJECTIVES[name]()).double().train()
     called = DistributedDataParallel(learner, find_unused_parameters=True) if ddp else learner
     found = {}
     for step in range(2):
         learner.zero_grad()
-        batch = images(25, step).rows(rows)
+        # timm interpolates positions for views of another size in float32, which is not what is tested
+        whole = pictures(25, step, torch.float64, local=16) if name in MASKED else images(25, step)
+        batch = whole.rows(rows)
         terms = called(Call(batch, generator(step, "slices")))
         terms["loss"].backward()
         found |= {f"{step} {key}": term.detach().clone() for key, term in terms.items()}

@@ -19,10 +19,10 @@ def vit(projector: str = "none", options: str = OPTIONS, **settings) -> Backbone
     return backbone if projector == "none" else Headed(backbone, Projector(16, projector))
 
 
-def pictures(n: int = 6, seed: int = 0, dtype: torch.dtype = torch.float32) -> Batch:
+def pictures(n: int = 6, seed: int = 0, dtype: torch.dtype = torch.float32, local: int = 8) -> Batch:
     """Two global views and a local one."""
     source = generator(seed, "pictures")
-    views = [torch.randn(n, 3, size, size, generator=source, dtype=dtype) for size in (16, 16, 8)]
+    views = [torch.randn(n, 3, size, size, generator=source, dtype=dtype) for size in (16, 16, local)]
     return Batch(tuple(views), global_views=2)
 
 

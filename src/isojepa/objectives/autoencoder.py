@@ -44,6 +44,8 @@ class Autoencoder(Objective):
         ['reconstruction']
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

@@ -51,6 +51,8 @@ class DINO(Objective):
         ['alignment', 'teacher_entropy']
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

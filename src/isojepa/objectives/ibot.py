@@ -66,6 +66,8 @@ class IBOT(Objective):
         torch.Size([5, 256])
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

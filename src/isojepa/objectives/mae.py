@@ -50,6 +50,8 @@ class MAE(Objective):
         torch.Size([1, 196, 768])
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

@@ -104,6 +104,8 @@ class Masked(Objective):
         [0.996, 0.998, 1.0]
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

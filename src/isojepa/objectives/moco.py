@@ -51,6 +51,8 @@ class MoCo(Objective):
         ['accuracy', 'contrast']
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

@@ -8,7 +8,7 @@ each step. Losses of embeddings alone, such as
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ Models = Mapping[str, Model]
 
 class Objective(nn.Module):
     """What is minimised. Subclasses define `forward`, and `start`, `plan`, `after_step` if they act then."""
+
+    spreads: ClassVar[bool] = True
+    """Whether it asks for variance in every direction of the embedding, so that one without is a collapse."""
 
     def start(self, models: Models) -> None:
         """Look at the models before the first step, e.g. copy one as a teacher; called by whoever trains.

@@ -38,6 +38,8 @@ class Supervised(Objective):
         ['accuracy']
     """
 
+    spreads = False
+
     @checked
     def __init__(self, classes: int, dim: int, seed: int = 0) -> None:
         super().__init__()

@@ -45,6 +45,8 @@ class SwAV(Objective):
         ['alignment']
     """
 
+    spreads = False
+
     @checked
     def __init__(
         self,

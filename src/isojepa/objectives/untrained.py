@@ -28,6 +28,8 @@ class Untrained(Objective):
         (0.0, True)
     """
 
+    spreads = False
+
     def __init__(self) -> None:
         super().__init__()
         self.nothing = nn.Parameter(torch.zeros(()))  # what is differentiated: a loop expects something to be

@@ -6,12 +6,17 @@ from typing import Any
 
 from isojepa.linear import collapsed
 
+_RANK = 2.0  # effective dimensions, below which next to all of an embedding lies on one line
+
 
 class Health:
     """Reads a run's evaluations for signs of collapse.
 
     Args:
         models: names of the run's models; the first has the plain names of numbers, see `Spread`.
+        spreads: whether the objective asks for variance in every direction, see `Objective.spreads`. If not,
+            an embedding that has none at all has collapsed, or one whose RankMe, where it is measured, is
+            below 2: features behind a LayerNorm have a direction without variance whatever is learned.
 
     Example:
         >>> health = Health(("encoder",))
@@ -21,8 +26,8 @@ class Health:
         ''
     """
 
-    def __init__(self, models: Sequence[str]) -> None:
-        self.models = tuple(models)
+    def __init__(self, models: Sequence[str], spreads: bool = True) -> None:
+        self.models, self.spreads = tuple(models), spreads
         self._alarmed = False
 
     def broken(self, numbers: Mapping[str, float]) -> bool:
@@ -33,13 +38,19 @@ class Health:
         """Why a row of metrics says that an embedding has collapsed; nothing if it does not."""
         for name in self.models:
             smallest = row.get(self._named(name, "smallest_variance"))
-            if smallest is None or not collapsed(smallest, row[self._named(name, "mean_variance")]):
-                continue
             whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
-            return (
-                f"{whose} collapsed: its smallest variance is {smallest:.2g} at step {row['step']}; "
-                "raise the regularizer's weight"
-            )
+            if smallest is None:
+                continue
+            mean = row[self._named(name, "mean_variance")]
+            if self.spreads and collapsed(smallest, mean):
+                return (
+                    f"{whose} collapsed: its smallest variance is {smallest:.2g} at step {row['step']}; "
+                    "raise the regularizer's weight"
+                )
+            rank = row.get(self._named(name, "rankme"), math.inf)
+            if not self.spreads and (collapsed(mean, mean) or rank < _RANK):
+                told = f"RankMe is {rank:.2g}" if rank < _RANK else f"mean variance is {mean:.2g}"
+                return f"{whose} collapsed: its {told} at step {row['step']}; try a lower learning_rate"
         return ""
 
     def alarm(self, row: Mapping[str, Any]) -> str:

@@ -143,7 +143,7 @@ class _Training:
         self.learner = Learner(self.models, objective)
         self.learner.objective.plan(recipe.steps)
         self.half = None if recipe.precision == "float32" else getattr(torch, recipe.precision)
-        self.health = Health(tuple(models))
+        self.health = Health(tuple(models), self.learner.objective.spreads)
         self.names: list[str] = []
         self.norm = 0.0
         self.metrics: list[dict[str, Any]] = []
