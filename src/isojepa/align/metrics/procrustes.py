@@ -33,14 +33,17 @@ def angular_procrustes_value(first: Any, second: Any) -> float:
         >>> round(angular_procrustes_value(x, 3 * x[:, ::-1]), 5)
         0.0
     """
-    size, squares = _sizes(read_pair(first, second))
-    return _angle(size / math.sqrt(squares[0] * squares[1]))
+    x, y = _centred(read_pair(first, second))
+    root = float(torch.linalg.vector_norm(x) * torch.linalg.vector_norm(y))
+    return _angle(float(torch.linalg.svdvals(x.T @ y).sum()) / root)
 
 
 def orthogonal_procrustes_value(first: Any, second: Any) -> float:
     """The distance alone."""
-    size, squares = _sizes(read_pair(first, second))
-    return math.sqrt(max(0.0, sum(squares) - 2 * size))  # rounding
+    x, y = _centred(read_pair(first, second))
+    squares = float((x * x).sum() + (y * y).sum())
+    u, values, v = torch.linalg.svd(x.T @ y, full_matrices=False)
+    return math.sqrt(_apart(x, y, u @ v, squares, float(values.sum())))
 
 
 @checked
@@ -111,7 +114,7 @@ def distances(
     added = n * (matched / root - cosine / 2 * (one / squares[0] + two / squares[1]))
     along = from_samples(added.numpy(), confidence, cosine)
     angle = Interval(_angle(cosine), _angle(along.high), _angle(along.low))
-    apart = sum(squares) - 2 * size
+    apart = _apart(x, y, u @ v, sum(squares), size)
     residual = n * (one + two - 2 * matched).numpy()
     squared = from_samples(residual, confidence, apart)
     far = Interval(*(math.sqrt(max(0.0, end)) for end in (apart, squared.low, squared.high)))
@@ -130,6 +133,14 @@ def distances(
     )
 
 
+def _apart(x: Tensor, y: Tensor, rotation: Tensor, squares: float, size: float) -> float:
+    """min ||X Q - Y||^2: where it is small, from the rows, for the difference of large numbers loses digits."""
+    apart = squares - 2 * size
+    if apart < 1e-6 * squares and x.shape[1] == y.shape[1]:
+        return float((x @ rotation - y).square().sum())
+    return max(0.0, apart)
+
+
 def _nuclear(one: Axes, two: Axes, crossed: Tensor) -> float:
     return float(torch.linalg.svdvals(one.sizes[:, None] * crossed * two.sizes).sum())
 
@@ -141,8 +152,3 @@ def _angle(cosine: float) -> float:
 def _centred(pair: Pair) -> tuple[Tensor, Tensor]:
     return centred(pair.first, scale=False), centred(pair.second, scale=False)
 
-
-def _sizes(pair: Pair) -> tuple[float, tuple[float, float]]:
-    x, y = _centred(pair)
-    squares = float((x * x).sum()), float((y * y).sum())
-    return float(torch.linalg.svdvals(x.T @ y).sum()), squares
