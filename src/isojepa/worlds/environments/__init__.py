@@ -7,6 +7,7 @@ from isojepa.worlds.environments.naming import PictureEnvironment, environment
 from isojepa.worlds.environments.norb import SmallNorbSpec
 from isojepa.worlds.environments.recipes import RecipesSpec
 from isojepa.worlds.environments.robomimic import RobomimicSpec
+from isojepa.worlds.environments.together import TogetherSpec
 
 __all__ = [
     "CamerasSpec",
@@ -17,5 +18,6 @@ __all__ = [
     "RecipesSpec",
     "RobomimicSpec",
     "SmallNorbSpec",
+    "TogetherSpec",
     "environment",
 ]
