@@ -9,8 +9,9 @@ z1 and z2 are the features of paired observations. W carries no gradient; both m
                                  moves towards a map that stands still
     method B, strong coupling    W is solved at each step, `Coupling(every=1)`
 
-With gamma = 0 the two learn apart. Nothing keeps z2 from shrinking towards what W explains of it but its own
-objective: an inner objective that lets features collapse is not held up by this one.
+With gamma = 0 the two learn apart and no W is solved. Nothing keeps z2 from shrinking towards what W
+explains of it but its own objective: an inner objective that lets features collapse is not held up by this
+one.
 """
 
 import copy
@@ -100,15 +101,17 @@ class Mutual(Objective):
             heard.append(Listened(model))
             losses.append(objective({name: heard[-1].model}, part, generator))
             names.append(name)
+        others = {f"{names[1]}.{name}": value for name, value in losses[1].terms.items()}
+        total, terms = losses[0].total + losses[1].total, {**losses[0].terms, **others}
+        if not self.weight:
+            return Loss(total, terms)
         met = meeting_views(*parts)
         first, second = (
             torch.cat([listened.features(pair[side]) for pair in met]) for side, listened in enumerate(heard)
         )
         with torch.autocast(first.device.type, enabled=False):  # sums over a batch need their digits
             term = self.coupling(first, second)
-        others = {f"{names[1]}.{name}": value for name, value in losses[1].terms.items()}
-        total = losses[0].total + losses[1].total + self.weight * term
-        return Loss(total, {**losses[0].terms, **others, "cross": term})
+        return Loss(total + self.weight * term, {**terms, "cross": term})
 
     def after_step(self, models: Models, step: int) -> None:
         """Keep W, and let both inner objectives act."""
