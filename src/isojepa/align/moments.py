@@ -9,6 +9,7 @@ of Chan, Golub & LeVeque (1983), which centres each piece by itself and so keeps
 squares about zero lose. All in float64; (p + q)^2 numbers are kept whatever the number of rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,11 +54,37 @@ class Moments:
         if weights is not None:
             both *= np.sqrt(weights)[:, None]
         new = torch.from_numpy(both)
-        step, total = mean - self.mean, self.weight + weight
-        self.products += (new.T @ new).numpy()
-        self.products += np.outer(step, step) * (self.weight * weight / total)
-        self.mean = self.mean + step * (weight / total)
-        self.weight, self.rows = total, self.rows + len(both)
+        self.join(Moments(len(both), weight, mean, (new.T @ new).numpy(), self.first))
+
+    def join(self, other: "Moments") -> None:
+        """Add the moments of other rows."""
+        total = self.weight + other.weight
+        if not total:
+            return
+        step = other.mean - self.mean
+        self.products += other.products
+        self.products += np.outer(step, step) * (self.weight * other.weight / total)
+        self.mean = self.mean + step * (other.weight / total)
+        self.weight, self.rows = total, self.rows + other.rows
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> "Moments":
+        """Of rows x (n, p), y (n, q)."""
+        found = cls.empty(x.shape[1], y.shape[1])
+        found.add(x, y, weights)
+        return found
+
+    @classmethod
+    def without_each(cls, parts: Sequence["Moments"]) -> list["Moments"]:
+        """Of all parts but the first, but the second, ..."""
+        found = []
+        for left_out in range(len(parts)):
+            rest = cls.empty(parts[0].first, len(parts[0].mean) - parts[0].first)
+            for number, part in enumerate(parts):
+                if number != left_out:
+                    rest.join(part)
+            found.append(rest)
+        return found
 
     @property
     def xx(self) -> np.ndarray:

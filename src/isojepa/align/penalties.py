@@ -45,9 +45,14 @@ def leave_one_out(
     return error
 
 
-def generalised(moments: Moments) -> Callable[[float], float]:
-    """The criterion of generalised cross-validation as a function of the penalty."""
-    spectrum = Spectrum.of(moments.xx)
+def generalised(moments: Moments, spectrum: Spectrum | None = None) -> Callable[[float], float]:
+    """The criterion of generalised cross-validation as a function of the penalty.
+
+    Args:
+        moments: of the rows.
+        spectrum: of their x^T x, if it is known.
+    """
+    spectrum = Spectrum.of(moments.xx) if spectrum is None else spectrum
     along = ((spectrum.vectors.T @ moments.xy) ** 2).sum(1)
     total = float(np.trace(moments.yy))
 

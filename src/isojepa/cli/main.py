@@ -78,6 +78,11 @@ COMMANDS = {
         "Transfer",
         "Carry a linear probe of one encoder over to another by the map between them, without training.",
     ),
+    "same": Command(
+        "isojepa.cli.same",
+        "Same",
+        "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

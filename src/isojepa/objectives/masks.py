@@ -60,38 +60,26 @@ def target_blocks(
         >>> mask.sum(1).tolist(), 118 / 196
         ([118, 118, 118, 118, 118], 0.6020408163265306)
     """
-    size = union_size(grid, blocks, ratio, share)
+    size, often = _common_size(grid, blocks, ratio, share)
     sides = _sides(grid, share)
     kept: list[Tensor] = []
     missing = check_count("rows", rows, least=0)
     while missing > 0:
-        offsets = _offsets(_CHUNK, grid, sides, blocks, generator)
+        enough = min(_CHUNK, 16 + math.ceil(1.2 * missing / often))
+        offsets = _offsets(enough, grid, sides, blocks, generator)
         fitting = offsets[_union(offsets, sides) == size][:missing]
         kept.append(fitting)
         missing -= len(fitting)
     return _drawn(torch.cat(kept), grid, sides) if kept else torch.zeros(0, math.prod(grid)).bool()
 
 
-@functools.lru_cache(maxsize=64)
 def union_size(grid: Grid, blocks: int = 4, ratio: float = 0.6, share: float = 0.5) -> int:
     """How many patches the blocks of each mask cover together: the size nearest to the ratio, unless rare.
 
     Raises:
         ValueError: a setting is out of range, or the grid too small for such blocks.
     """
-    check_count("blocks", blocks, most=_MOST)
-    check_number("ratio", ratio, "lie in (0, 1)", lambda value: 0 < value < 1)
-    check_number("share", share, "lie in (0, 1)", lambda value: 0 < value < 1)
-    sides, patches = _sides(grid, share), math.prod(grid)
-    offsets = _offsets(_TRIED, grid, sides, blocks, make_generator(0, "blocks"))
-    counts = torch.bincount(_union(offsets, sides), minlength=patches + 1)[:patches].double() / _TRIED
-    sizes = [size for size, often in enumerate(counts.tolist()) if often >= _RARE]
-    if not sizes:
-        raise ValueError(
-            f"blocks must leave patches to see, got {blocks} of {sides[0]} x {sides[1]} in a grid of "
-            f"{grid[0]} x {grid[1]}: take smaller patches, fewer blocks or a smaller share"
-        )
-    return min(sizes, key=lambda size: (abs(size - ratio * patches), size))
+    return _common_size(grid, blocks, ratio, share)[0]
 
 
 @checked
@@ -168,6 +156,24 @@ def scattered_blocks(
         fits = more.sum((1, 2)) <= allowed
         mask = torch.where(fits[:, None, None], more, mask)
     return mask.flatten(1)
+
+
+@functools.lru_cache(maxsize=64)
+def _common_size(grid: Grid, blocks: int, ratio: float, share: float) -> tuple[int, float]:
+    """That size, and the share of layouts that have it."""
+    check_count("blocks", blocks, most=_MOST)
+    check_number("ratio", ratio, "lie in (0, 1)", lambda value: 0 < value < 1)
+    check_number("share", share, "lie in (0, 1)", lambda value: 0 < value < 1)
+    sides, patches = _sides(grid, share), math.prod(grid)
+    offsets = _offsets(_TRIED, grid, sides, blocks, make_generator(0, "blocks"))
+    counts = torch.bincount(_union(offsets, sides), minlength=patches + 1)[:patches].double() / _TRIED
+    sizes = {size: often for size, often in enumerate(counts.tolist()) if often >= _RARE}
+    if not sizes:
+        raise ValueError(
+            f"blocks must leave patches to see, got {blocks} of {sides[0]} x {sides[1]} in a grid of "
+            f"{grid[0]} x {grid[1]}: take smaller patches, fewer blocks or a smaller share"
+        )
+    return min(sizes.items(), key=lambda item: (abs(item[0] - ratio * patches), item[0]))
 
 
 def _sides(grid: Grid, share: float) -> Grid:

@@ -17,7 +17,7 @@ from isojepa.worlds.mixings import (
     Spiral,
 )
 from isojepa.worlds.observed import Observed
-from isojepa.worlds.observers import Observers, Pairs
+from isojepa.worlds.observers import Observers, Pairs, environment
 from isojepa.worlds.paired import Paired, Pairing
 from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
@@ -55,4 +55,5 @@ __all__ = [
     "Streams",
     "World",
     "as_source",
+    "environment",
 ]

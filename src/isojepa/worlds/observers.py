@@ -13,6 +13,7 @@ the same side for the same seed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from isojepa.arguments import check_count, checked
 from isojepa.names import choose, unknown
+from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.worlds.paired import Paired
 from isojepa.worlds.source import Source
@@ -79,6 +81,27 @@ class Observers(Protocol):
     def paired(self, first: int | str, second: int | str, split: str | None = "train") -> Paired:
         """A source with the views of both observers of the same states."""
         ...
+
+
+def environment(name: str, data: str | Path | None = None, **settings: Any) -> Observers:
+    """The observers of an environment, by its name.
+
+    Args:
+        name: e.g. "emoji", "toys", "rig", "recipes", "latents"; `isojepa list environments` tells all.
+        data: where its files are, for those that are read or kept somewhere.
+        settings: of the environment, by name.
+
+    Raises:
+        ValueError: there is no such environment or setting, or its files cannot be read.
+        ImportError: a library is missing; the message names the command that installs it.
+
+    Example:
+        >>> environment("latents", dim=4).names
+        ('first', 'second')
+    """
+    where = {} if data is None else {"data": str(data)}
+    built: Observers = make("environment", name, **where, **settings).build(Context())
+    return built
 
 
 def observer_number(observer: int | str, names: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.worlds.environments import environment
+from isojepa.worlds import environment
 
 CLASSES = np.array(["Animals", "Flags"])
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from isojepa import testing
-from isojepa.worlds import AffineCoupling, Identity, Observers, OrnsteinUhlenbeck, Spiral
-from isojepa.worlds.environments import LatentObservers, environment
+from isojepa.worlds import AffineCoupling, Identity, Observers, OrnsteinUhlenbeck, Spiral, environment
+from isojepa.worlds.environments import LatentObservers
 
 
 def test_pairs_are_what_both_see_at_the_latents_that_are_told():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.worlds.environments import environment
+from isojepa.worlds import environment
 from isojepa.worlds.environments.norb import CATEGORIES, read_matrix
 
 BYTES, INTEGERS = 0x1E3D4C55, 0x1E3D4C54
@@ -125,9 +125,8 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
     with pytest.raises(ValueError, match="camera must be 0 or 1, got 2"):
         environment("smallnorb", tmp_path, camera=2)
     (cat,) = tmp_path.glob("*cat.mat")
-    whole = cat.read_bytes()
     cat.write_bytes(matrix(np.full(36 * 5, 7, "<i4"), INTEGERS))
-    with pytest.raises(ValueError, match=r"files of .* must be|categories .* from 0 to 4, got 7"):
+    with pytest.raises(ValueError, match=r"categories .* from 0 to 4, got 7"):
         environment("smallnorb", tmp_path)
     cat.write_bytes(matrix(np.zeros(3, "<i4"), INTEGERS))
     with pytest.raises(ValueError, match=r"must be \(pictures, 2, height, width\), \(pictures,\)"):
@@ -135,4 +134,3 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
     cat.unlink()
     with pytest.raises(ValueError, match="of training, got no cat"):
         environment("smallnorb", tmp_path)
-    assert whole

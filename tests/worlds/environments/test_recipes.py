@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isojepa import testing
-from isojepa.worlds.environments import environment
+from isojepa.worlds import environment
 from isojepa.worlds.images import Views
 
 

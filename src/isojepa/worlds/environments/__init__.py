@@ -3,11 +3,13 @@
 from isojepa.worlds.environments.cameras import CamerasSpec
 from isojepa.worlds.environments.emoji import EmojiSpec
 from isojepa.worlds.environments.latents import LatentObservers, LatentsSpec
-from isojepa.worlds.environments.naming import PictureEnvironment, environment
 from isojepa.worlds.environments.norb import SmallNorbSpec
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.environments.recipes import RecipesSpec
+from isojepa.worlds.environments.rig import RigSpec
 from isojepa.worlds.environments.robomimic import RobomimicSpec
 from isojepa.worlds.environments.together import TogetherSpec
+from isojepa.worlds.environments.toys import ToysSpec
 
 __all__ = [
     "CamerasSpec",
@@ -16,8 +18,9 @@ __all__ = [
     "LatentsSpec",
     "PictureEnvironment",
     "RecipesSpec",
+    "RigSpec",
     "RobomimicSpec",
     "SmallNorbSpec",
     "TogetherSpec",
-    "environment",
+    "ToysSpec",
 ]

@@ -17,7 +17,7 @@ import torch
 
 from isojepa.arguments import check_count
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.cache import cached
 from isojepa.worlds.images.folders import folder_origin
 from isojepa.worlds.images.observers import Observer

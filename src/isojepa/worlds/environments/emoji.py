@@ -15,7 +15,7 @@ import torch
 from isojepa.names import choose, shown
 from isojepa.opening import check_expanded, plain_file
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.pictures import Stack
 

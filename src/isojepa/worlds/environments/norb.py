@@ -28,7 +28,7 @@ import torch
 from isojepa.names import choose, unknown
 from isojepa.opening import check_expanded, open_plain
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.pictures import Stack
 
@@ -85,7 +85,7 @@ class NorbSet:
     @property
     def states(self) -> np.ndarray:
         """Numbers of (category, instance)."""
-        return self.category.astype(np.int64) * _INSTANCES + self.info[:, 0]
+        return np.asarray(self.category.astype(np.int64) * _INSTANCES + self.info[:, 0])
 
 
 def read_sets(folder: Path) -> dict[str, NorbSet]:

@@ -14,7 +14,7 @@ import torch
 from isojepa.arguments import check_count
 from isojepa.names import choose
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.augmented import Augmented
 from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.observers import Observer

@@ -17,7 +17,7 @@ import torch
 from isojepa.arguments import check_count
 from isojepa.opening import check_expanded, plain_file, size_of
 from isojepa.registry import register
-from isojepa.worlds.environments.naming import PictureEnvironment
+from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.origins import natural
 from isojepa.worlds.images.pictures import Stack

@@ -1,37 +1,14 @@
-"""Environments by name, and the settings that those of pictures share."""
+"""What environments of pictures share: where they are, how states are split, and the ablations."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from isojepa.arguments import check_count
 from isojepa.names import choose
-from isojepa.registry import Context, Spec, make
+from isojepa.registry import Context, Spec
 from isojepa.worlds.images.observers import Observer, PictureObservers
-from isojepa.worlds.observers import Observers
 
 _SHUFFLES = ("none", "patch", "pixel")
-
-
-def environment(name: str, data: str | Path | None = None, **settings: Any) -> Observers:
-    """The observers of an environment, by its name.
-
-    Args:
-        name: e.g. "emoji", "toys", "rig", "recipes", "latents"; `isojepa list environments` tells all.
-        data: where its files are, for those that are read or kept somewhere.
-        settings: of the environment, by name.
-
-    Raises:
-        ValueError: there is no such environment or setting, or its files cannot be read.
-        ImportError: a library is missing; the message names the command that installs it.
-
-    Example:
-        >>> environment("latents", dim=4).names
-        ('first', 'second')
-    """
-    where = {} if data is None else {"data": str(data)}
-    built: Observers = make("environment", name, **where, **settings).build(Context())
-    return built
 
 
 @dataclass(frozen=True)

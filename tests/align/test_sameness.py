@@ -1,0 +1,155 @@
+"""The verdict on pairs of which the truth is known, and on hostile ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from isojepa.align import pairs_required, same, split_states
+from tests.align.made_up import KINDS, made_up, rotation
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("dim", "n"), [(8, 300), (24, 300), (48, 1500)])
+def test_the_answer_is_right(kind: str, dim: int, n: int) -> None:
+    rng = np.random.default_rng(dim + n)
+    answers = [same(*made_up(kind, n, dim, rng)).verdict for _ in range(4)]
+    assert answers.count(kind) >= 3, answers
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_answer_is_right_in_95_of_100(kind: str) -> None:
+    rng = np.random.default_rng(KINDS.index(kind))
+    right = 0
+    for _ in range(100):
+        dim = int(2 ** rng.uniform(3, 9))
+        n = round(float(np.exp(rng.uniform(np.log(max(300, pairs_required(dim))), np.log(20_000)))))
+        n = min(n, 3000) if rng.random() < 0.8 else n  # most of them small: all large ones take an hour
+        right += same(*made_up(kind, max(n, pairs_required(dim)), dim, rng)).verdict == kind
+    assert right >= 95
+
+
+def test_too_few_is_said_below_the_requirement_alone() -> None:
+    rng = np.random.default_rng(0)
+    for dim in (8, 40):
+        z = rng.normal(size=(pairs_required(dim), dim))
+        turned = z @ rotation(rng, dim)
+        assert same(z, turned).verdict == "rotation"
+        few = round(0.9 * len(z))  # some directions fewer carry 99 % of the variance
+        found = same(z[:few], turned[:few])
+        assert found.verdict == "too-few"
+        assert f"{few} states, {pairs_required(dim)} are needed" in found.sentence
+
+
+def test_wide_embeddings_of_few_directions_need_few_pairs() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 10))
+    x, y = z @ rng.normal(size=(10, 400)), z @ rng.normal(size=(10, 200))
+    found = same(x, y)
+    assert found.verdict == "linear"
+    assert found.first.dimensions == 10
+    noisy = same(x + 0.01 * rng.normal(size=x.shape), y)
+    assert noisy.verdict == "linear"
+    assert "99% of the variance" in noisy.notes[0]
+
+
+def test_a_part_is_not_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1000, 12))
+    found = same(z, z[:, :6] @ rotation(rng, 6))
+    assert found.verdict == "partly"
+    assert found.shared == 6
+    assert found.first.unshared_directions == pytest.approx(0.5)
+    assert found.second.unshared_directions == 0
+    assert found.linear is not None
+    assert found.linear.r2.estimate > 0.999
+    assert found.back is not None
+    assert found.back.r2.estimate == pytest.approx(0.5, abs=0.05)
+
+
+def test_one_shared_direction_of_many_is_found() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2000, 100)), rng.normal(size=(2000, 100))
+    y[:, 0] = x[:, 0]
+    found = same(x, y @ rotation(rng, 100))
+    assert found.verdict == "partly"
+    assert found.shared == 1
+
+
+def test_a_rotation_into_more_dimensions_is_a_rotation() -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(1000, 16))
+    assert same(z, z @ rotation(rng, 40)[:16]).verdict == "rotation"
+
+
+def test_scaled_columns_are_no_rotation() -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(1000, 16))
+    assert same(z, z * np.linspace(0.3, 3, 16)).verdict == "linear"
+
+
+def test_a_nonlinear_copy_is_not_called_the_same() -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(2000, 4))
+    assert same(z, z**2).verdict == "unrelated"  # no line runs through it
+    assert same(z, np.sign(z) * z**4).verdict == "partly"
+
+
+def test_an_interval_covers_what_many_states_say() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(40):
+        z = rng.normal(size=(300, 8))
+        found = same(z, z @ rotation(rng, 8) + 0.5 * rng.normal(size=z.shape)).rotation
+        assert found is not None
+        covered += found.r2.low <= 0.8 <= found.r2.high
+    assert covered >= 34
+
+
+def test_rows_of_one_state_are_not_counted_as_news() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(60, 30))
+    x = np.repeat(z, 10, axis=0) + 1e-3 * rng.normal(size=(600, 30))
+    y = np.repeat(rng.normal(size=(60, 30)), 10, axis=0)
+    ids = np.repeat(np.arange(60), 10)
+    assert same(x, y).verdict != "unrelated"  # rows of one state vouch for each other
+    assert same(x, y, ids=ids).verdict == "too-few"
+    assert set(ids[split_states(600, ids).fit]).isdisjoint(ids[split_states(600, ids).score])
+
+
+def test_every_number_goes_into_json() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 8))
+    told = json.loads(json.dumps(same(z, z @ rotation(rng, 8)).to_dict(), allow_nan=False))
+    assert told["verdict"] == "rotation"
+    assert told["linear"]["r2"]["low"] <= told["linear"]["r2"]["estimate"] <= told["linear"]["r2"]["high"]
+    assert told["map"]["condition"] == pytest.approx(1)
+    assert told["linear_chance"]["p"] == pytest.approx(0.01)
+    assert told["pairs_needed"] <= 240
+
+
+def test_dead_columns_are_left_out_and_told() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 8))
+    found = same(np.column_stack((z, np.full(300, 3.0))), z)
+    assert found.verdict == "rotation"
+    assert found.first.constant == [8]
+    assert "1 constant columns of first" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda z: same(z, z[:-1]), "299 rows"),
+        (lambda z: same(z, 0 * z), "second must vary, got equal rows: the encoder has collapsed"),
+        (lambda z: same(z, z * np.inf), "second must be finite"),
+        (lambda z: same(z, z, ids=[1, 2]), "ids must be as many"),
+        (lambda z: same(z, z, confidence=1.0), "confidence must lie"),
+        (lambda z: same(z[0], z), "first must be rows"),
+    ],
+)
+def test_what_is_wrong_is_said(call, words: str) -> None:
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=words):
+        call(np.random.default_rng(0).normal(size=(300, 8)))
