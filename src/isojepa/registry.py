@@ -62,6 +62,9 @@ class Context:
         feature_dim: dimension of the features, which probes and supervised heads read.
         classes: number of classes of the labels.
         transformer: whether the encoder is a vision transformer.
+        pairing: which views of a batch are whose, where it holds those of two observers
+            (`isojepa.worlds.paired.Pairing`).
+        opened: gives the trained model of a record or an exported file, by its path.
     """
 
     dim: int | None = None
@@ -72,6 +75,20 @@ class Context:
     feature_dim: int | None = None
     classes: int | None = None
     transformer: bool | None = None
+    pairing: Any = None
+    opened: Callable[[str], Any] | None = None
+
+    def trained(self, path: str) -> Any:
+        """The trained model of a record, or of a file that was exported.
+
+        Raises:
+            ValueError: there is none, or nobody can open one here.
+        """
+        if not path:
+            raise ValueError("a trained model must be named: the path of its record, or of an exported file")
+        if self.opened is None:
+            raise ValueError(f"{path} cannot be opened here: build the component through a run's config")
+        return self.opened(path)
 
     @property
     def observed(self) -> int:

@@ -20,13 +20,21 @@ from isojepa.training.model_files import load_model
 from isojepa.training.rebuilding import rebuild
 from isojepa.training.records import Record
 from isojepa.training.run import Run
-from isojepa.worlds import Source
+from isojepa.worlds import Paired, Source
 
 
 def context_of(config: Config, source: Source) -> Context:
     """What the components of a config may ask about its source."""
     facts = source.facts
-    context = Context(facts.dim, facts.shapes, facts.correlation, seed=config.seed, classes=facts.classes)
+    context = Context(
+        facts.dim,
+        facts.shapes,
+        facts.correlation,
+        seed=config.seed,
+        classes=facts.classes,
+        pairing=source.pairing if isinstance(source, Paired) else None,
+        opened=load,
+    )
     return config.around(context)
 
 

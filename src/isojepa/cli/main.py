@@ -73,6 +73,11 @@ COMMANDS = {
         "Probe",
         "How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.",
     ),
+    "transfer": Command(
+        "isojepa.cli.transfer",
+        "Transfer",
+        "Carry a linear probe of one encoder over to another by the map between them, without training.",
+    ),
     "same": Command(
         "isojepa.cli.same",
         "Same",

@@ -18,10 +18,10 @@ from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
 from isojepa.evaluations.few_shot import FewShot, few_shot
 from isojepa.evaluations.kernel import kernel_probe
-from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.linear import choose_logistic, linear_probe
 from isojepa.evaluations.neighbors import K, neighbors_probe, radius_probe
 from isojepa.evaluations.rank import rankme
-from isojepa.evaluations.scores import Score, examples, held_out
+from isojepa.evaluations.scores import Score, examples, held_out, score_of
 from isojepa.evaluations.transfer import common_labels
 from isojepa.names import choose
 from isojepa.seeds import generator
@@ -69,6 +69,8 @@ class Probe:
     isojepa probe runs/mine --data fashion-mnist/ --shots 1 10 100 --json
 
     isojepa probe runs/mine --data flowers/ --fine-tune 10
+
+    isojepa probe runs/mine --data flowers/ --save-probe head.safetensors
     """
 
     source: tyro.conf.Positional[Path]
@@ -102,6 +104,9 @@ class Probe:
     """The same of test pictures."""
     batch: int = 256
     """Pictures that the model sees at once."""
+    save_probe: Path | None = None
+    """Also write the linear probe to this safetensors file, which `isojepa transfer` carries to another
+    encoder."""
     seed: int = 0
     """Draws random weights, what is put aside, and examples."""
     json: bool = False
@@ -111,13 +116,18 @@ class Probe:
         self._seen: tuple[Seen, Pictures, Pictures] | None = None  # nothing of a file of features
         for name in self.probes:
             choose("probe", name, _PROBES)  # what cannot be asked for is told before the work
+        if self.save_probe is not None and "linear" not in self.probes:
+            raise ValueError(f"save_probe writes the linear probe, got probes {', '.join(self.probes)}")
         choose("normalize", self.normalize, NORMALS)
         with notes_told(), progress_bar("probing") as self._progress:
             x, y, test_x, test_y, classes = self._features()
             scores: list[Score] = []
             for index, name in enumerate(self.probes):
                 self._progress(index, len(self.probes), name)
-                scores.extend(_PROBES[name](x, y, test_x, test_y))
+                if name == "linear" and self.save_probe is not None:
+                    scores.append(_saved(self.save_probe, x, y, test_x, test_y, classes))
+                else:
+                    scores.extend(_PROBES[name](x, y, test_x, test_y))
             rows: tuple[FewShot, ...] = ()
             if self.shots:
                 rows = few_shot(
@@ -143,10 +153,14 @@ class Probe:
             "probes": [score.to_dict() for score in scores],
             "few_shot": [row.to_dict() for row in rows],
         }
+        if self.save_probe is not None:
+            result["saved_probe"] = str(self.save_probe)
         if self.json:
             print_json(result)
         else:
             _print(result, scores, rows)
+            if self.save_probe is not None:
+                out.print(f"Wrote the linear probe to {self.save_probe}.", markup=False)
         return 0
 
     def _features(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
@@ -239,6 +253,18 @@ class Probe:
             x, y, test_x, test_y = x[~aside], y[~aside], x[aside], y[aside]
         data = examples(x, y, test_x, test_y)
         return data.x, data.y, data.test_x, data.test_y, tuple(map(str, range(data.classes)))
+
+
+def _saved(path: Path, *data: Any) -> Score:
+    """The linear probe's score; the probe itself goes to a file."""
+    from isojepa.align.heads import LinearHead
+
+    *parts, classes = data
+    given = examples(*parts)
+    penalty, classifier = choose_logistic(given)
+    LinearHead.of(classifier, classes[: given.classes] if len(classes) >= given.classes else ()).save(path)
+    answers = classifier(given.test_x)
+    return score_of("linear", answers, given.test_y, given.classes, chosen={"penalty": penalty})
 
 
 def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...]) -> None:

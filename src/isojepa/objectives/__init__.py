@@ -4,6 +4,7 @@ from isojepa.objectives import gaussianity
 from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre, to_centre_sum
 from isojepa.objectives.autoencoder import Autoencoder
 from isojepa.objectives.barlow import BarlowTwins
+from isojepa.objectives.coupling import Coupling
 from isojepa.objectives.dino import DINO
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.distillation import Distillation
@@ -16,6 +17,7 @@ from isojepa.objectives.loss import Loss, Regularizer
 from isojepa.objectives.mae import MAE
 from isojepa.objectives.masked import Masked
 from isojepa.objectives.moco import MoCo
+from isojepa.objectives.mutual import Mutual
 from isojepa.objectives.objective import Objective, OnViews, embed_views
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.objectives.simclr import SimCLR
@@ -23,6 +25,7 @@ from isojepa.objectives.sinkhorn import sinkhorn
 from isojepa.objectives.supervised import Supervised
 from isojepa.objectives.swav import SwAV
 from isojepa.objectives.teachers import Teacher
+from isojepa.objectives.teaching import Imitated, Taught
 from isojepa.objectives.untrained import Untrained
 from isojepa.objectives.vicreg import VICReg
 from isojepa.objectives.whitening import Whitening
@@ -35,13 +38,16 @@ __all__ = [
     "AnInfoNCE",
     "Autoencoder",
     "BarlowTwins",
+    "Coupling",
     "Distillation",
     "ImageLeJEPA",
+    "Imitated",
     "InfoNCE",
     "LeJEPA",
     "Loss",
     "Masked",
     "MoCo",
+    "Mutual",
     "Objective",
     "OnViews",
     "Regularizer",
@@ -50,6 +56,7 @@ __all__ = [
     "SlicedInfoNCE",
     "Supervised",
     "SwAV",
+    "Taught",
     "Teacher",
     "Untrained",
     "VICReg",

@@ -36,6 +36,10 @@ class Objective(nn.Module):
     def plan(self, steps: int) -> None:
         """Hear how many steps the run has, for what is scheduled over them; called by whoever trains."""
 
+    def seen(self, models: Models, batch: Batch) -> Mapping[str, Batch]:
+        """What each model is shown of a batch: all of it, unless it holds the views of several observers."""
+        return dict.fromkeys(models, batch)
+
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch.
 

@@ -88,15 +88,22 @@ def named_models(model: nn.Module | Mapping[str, nn.Module]) -> dict[str, nn.Mod
     return dict(models)
 
 
-def check_models(models: Mapping[str, nn.Module], batch: Batch) -> None:
+def check_models(models: Mapping[str, nn.Module], objective: Callable[..., Any], batch: Batch) -> None:
     """Try the models on a few observations, so that a mismatch is told before the first step.
+
+    Args:
+        models: by name.
+        objective: says what of a batch each of them is shown.
+        batch: a few states.
 
     Raises:
         ValueError: a model does not take the views, or does not give vectors.
     """
-    for module in models.values():
+    shown = as_objective(objective).seen({name: as_model(one) for name, one in models.items()}, batch)
+    for name, part in shown.items():
+        module = models[name]
         device = next((p.device for p in module.parameters()), torch.device("cpu"))
-        for view in batch.views:
+        for view in part.views:
             try:
                 with evaluating(module), torch.no_grad():
                     h = as_model(module).embed(view.to(device))

@@ -100,7 +100,7 @@ def fit(
     source = as_source(source, "source")
     recipe = replace(recipe or Recipe(), **settings).checked()
     tried = source.sample(_TRIED, generator(0, "probe"))
-    check_models(models, tried)
+    check_models(models, objective, tried)
     if record is not None and config is None:
         config = describe(models, source, objective, recipe, seed, evaluations)
     if evaluations is None:

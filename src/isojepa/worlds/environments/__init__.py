@@ -9,6 +9,7 @@ from isojepa.worlds.environments.pictures import PictureEnvironment
 from isojepa.worlds.environments.recipes import RecipesSpec
 from isojepa.worlds.environments.rig import RigSpec
 from isojepa.worlds.environments.robomimic import RobomimicSpec
+from isojepa.worlds.environments.together import TogetherSpec
 from isojepa.worlds.environments.toys import ToysSpec
 from isojepa.worlds.observers import environment
 
@@ -23,6 +24,7 @@ __all__ = [
     "RigSpec",
     "RobomimicSpec",
     "SmallNorbSpec",
+    "TogetherSpec",
     "ToysSpec",
     "environment",
 ]
