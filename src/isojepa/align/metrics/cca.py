@@ -1,18 +1,19 @@
 r"""Canonical correlations: their mean, SVCCA and PWCCA.
 
-The canonical correlations rho_1 >= rho_2 >= ... of X and Y are the singular values of U_x' U_y, U the principal axes
-of centred rows. With r = min(r1, r2) of them,
+The canonical correlations rho_1 >= rho_2 >= ... of X and Y are the singular values of U_x' U_y, U the
+principal axes of centred rows. With r = min(r1, r2) of them,
 
     mean CCA   sum_k rho_k / r
     SVCCA      the same, of the axes that hold 99 % of the variance of each side (Raghu et al., 2017)
     PWCCA      sum_k a_k rho_k / sum_k a_k with a_k = sum_j |h_k . x_j| over the columns x_j of one side, h_k its
-               canonical variates of length 1 (Morcos et al., 2018). The first side weighs, unless told otherwise.
+               canonical variates of length 1 (Morcos et al., 2018). The first side weighs, unless told
+               otherwise.
 
-All lie between 0 and 1. None is changed by an invertible linear map but SVCCA, which is by one that changes which
-axes hold the variance, and PWCCA, by one of the side that weighs. Chance is large: independent data of widths d1, d2
-has a mean squared correlation of max(d1, d2) / (n - 1) exactly. Axes with less than 1e-12 of the largest variance
-are left out. Intervals, from influence values (Romanazzi, 1992), cover what the score tends to be at this number of
-rows; they hold the axes of SVCCA and the weights of PWCCA fixed.
+All lie between 0 and 1. None is changed by an invertible linear map but SVCCA, which is by one that changes
+which axes hold the variance, and PWCCA, by one of the side that weighs. Chance is large: independent data
+of widths d1, d2 has a mean squared correlation of max(d1, d2) / (n - 1) exactly. Axes with less than 1e-12
+of the largest variance are left out. Intervals, from influence values (Romanazzi, 1992), cover what the
+score tends to be at this number of rows; they hold the axes of SVCCA and the weights of PWCCA fixed.
 """
 
 from collections.abc import Callable
@@ -146,14 +147,18 @@ def pwcca(
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
-    """PWCCA: canonical correlations weighed by how much of one side they account for; `weights` says which."""
+    """PWCCA: canonical correlations weighed by how much of a side they account for; `weights` says which."""
     pair = read_pair(first, second, drop_constant=drop_constant)
     return score_of(pair, _weighted(*_axes(pair), weights), None, confidence, null, draws, seed)
 
 
-def scores(one: Axes, two: Axes, variance: float = VARIANCE) -> tuple[_Score, _Score, _Score]:
-    """Mean CCA, SVCCA and PWCCA of two sides that are already decomposed."""
-    return _plain(one, two), _leading(one, two, variance), _weighted(one, two, "first")
+def scores(one: Axes, two: Axes) -> dict[str, Callable[[], _Score]]:
+    """Mean CCA, SVCCA and PWCCA of sides that are already decomposed; each may be refused when made."""
+    return {
+        "mean CCA": lambda: _plain(one, two),
+        "SVCCA": lambda: _leading(one, two, VARIANCE),
+        "PWCCA": lambda: _weighted(one, two, "first"),
+    }
 
 
 def score_of(
@@ -188,8 +193,8 @@ def _enough(name: str, one: Axes, two: Axes) -> None:
     n, most = len(one.rows), max(one.count, two.count)
     if n < most + 2:
         raise ValueError(
-            f"{name} must have at least 2 rows more than dimensions, got {n} rows and {most} dimensions, where "
-            "every correlation is 1: use more rows, SVCCA with a smaller variance, or unbiased CKA"
+            f"{name} must have at least 2 rows more than dimensions, got {n} rows and {most} dimensions, "
+            "where every correlation is 1: use more rows, SVCCA with a smaller variance, or unbiased CKA"
         )
 
 

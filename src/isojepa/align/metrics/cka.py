@@ -4,16 +4,16 @@ With centred rows x_i, y_i and Gram matrices K = X X', L = Y Y',
 
     CKA = <K, L> / sqrt(<K, K> <L, L>),        <K, L> = ||X' Y||^2,
 
-which needs d x d matrices only, n d^2 operations and no n x n matrix. The unbiased form (Song et al., 2012; Nguyen
-et al., 2021) puts for <K, L>
+which needs d x d matrices only, n d^2 operations and no n x n matrix. The unbiased form (Song et al., 2012;
+Nguyen et al., 2021) puts for <K, L>
 
-    <K, L>_u = ||X' Y||^2 - n / (n - 2) a . b + sum(a) sum(b) / ((n - 1)(n - 2)),     a_i = |x_i|^2, b_i = |y_i|^2,
+    <K, L>_u = ||X' Y||^2 - n / (n - 2) a . b + sum(a) sum(b) / ((n - 1)(n - 2)),  a_i = |x_i|^2, b_i = |y_i|^2,
 
-the same thing as their sums over different indices, where 0 is what chance gives. Where there are fewer rows than
-columns, K and L are the smaller matrices and are taken instead.
+the same thing as their sums over different indices, where 0 is what chance gives. Where there are fewer
+rows than columns, K and L are the smaller matrices and are taken instead.
 
-Chance: both numerators are permutation statistics (`permutations`), whose mean and spread are exact; the denominators do
-not change when rows are re-paired.
+Chance: both numerators are permutation statistics (`permutations`), whose mean and spread are exact; the
+denominators do not change when rows are re-paired.
 """
 
 import math
@@ -114,7 +114,7 @@ def unbiased_cka(
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
-    """Unbiased linear CKA: 1 for the same up to rotation and scale, 0 on average at chance, so below 0 at times.
+    """Unbiased linear CKA: 1 for the same up to rotation and scale, 0 on average at chance, below 0 at times.
 
     The interval, from influence values, covers CKA of the whole population. Arguments as for `cka`.
     """
@@ -138,8 +138,8 @@ def _value(one: Gram, two: Gram, unbiased: bool) -> float:
     squares = _inner(one, one, unbiased) * _inner(two, two, unbiased)
     if not squares > 0:
         raise ValueError(
-            "first and second must vary enough for the unbiased CKA, got an unbiased size of 0 or less: use cka, "
-            "or more rows"
+            "first and second must vary enough for the unbiased CKA, got an unbiased size of 0 or less: use "
+            "cka, or more rows"
         )
     return _inner(one, two, unbiased) / math.sqrt(squares)
 

@@ -1,14 +1,15 @@
 r"""Principal axes of two embeddings, and how they cross when rows are re-paired at random.
 
-Centred rows are X = U S V' with U (n, r). Everything that canonical correlations and Procrustes distances need of a
-pairing pi of the rows is C = U_1' P_pi U_2 (r1, r2). A draw of chance is a draw of C:
+Centred rows are X = U S V' with U (n, r). Everything that canonical correlations and Procrustes distances
+need of a pairing pi of the rows is C = U_1' P_pi U_2 (r1, r2). A draw of chance is a draw of C:
 
     up to 2,000 rows    a random permutation, all rows
     beyond              the corner (r1, r2) of a random rotation of the n - 1 dimensions of centred rows
 
-Permutations and rotations give C the same mean and the same covariances, and where either embedding is normal the
-same law; a corner of a rotation costs r^3 operations whatever n is. Draws on 2,000 of more rows would tell the
-chance of 2,000 rows, which is larger: mean CCA of independent data of width 384 is 0.38 there, 0.12 at 20,000.
+Permutations and rotations give C the same mean and the same covariances, and where either embedding is
+normal the same law; a corner of a rotation costs r^3 operations whatever n is. Draws on 2,000 of more rows
+would tell the chance of 2,000 rows, which is larger: mean CCA of independent data of width 384 is 0.38
+there, 0.12 at 20,000.
 """
 
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ def draws_in_words(rows: int, draws: int) -> str:
 
 
 def _corner(n: int, height: int, width: int, rng: np.random.Generator) -> Tensor:
-    """The upper left (height, width) of a random orthogonal matrix (n, n): top rows of Q of a normal matrix."""
+    """The upper left (height, width) of a random orthogonal matrix (n, n): top rows of Q of normal numbers."""
     top = torch.from_numpy(rng.standard_normal((height, width)))
     rest = n - height  # rows of the normal matrix below; only their products are needed
     if rest > width:  # Bartlett's triangle

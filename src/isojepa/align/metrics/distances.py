@@ -1,16 +1,17 @@
 r"""Are the same states far apart? Spearman correlation of the distances between rows in two embeddings.
 
     DSC    distance-structure consistency of Social-JEPA: Euclidean distances
-    RSA    representational similarity analysis (Kriegeskorte et al., 2008): by default 1 - Pearson correlation of
-           two rows over their columns; "cosine" is 1 - cosine, "euclidean" makes it DSC
+    RSA    representational similarity analysis (Kriegeskorte et al., 2008): by default 1 - Pearson correlation
+           of two rows over their columns; "cosine" is 1 - cosine, "euclidean" makes it DSC
 
-Equal distances share their mean rank; those that differ by less than 1e-12 of the largest are equal. All pairs of up to
-3,000 rows are compared. Beyond, rows are put into groups at random, and the pairs within groups are: some 4.5 million
-pairs in which every row has the same part, as long as groups of 256 suffice for that; then some rows are left out.
+Equal distances share their mean rank; those that differ by less than 1e-12 of the largest are equal. All
+pairs of up to 3,000 rows are compared. Beyond, rows are put into groups at random, and the pairs within
+groups are: some 4.5 million pairs in which every row has the same part, as long as groups of 256 suffice
+for that; then some rows are left out.
 
-Chance: the correlation of re-paired rows has mean 0. Its moments are exact (Mantel, 1967; `permutations`), where there
-are groups for rows that are re-paired within them. Intervals, from the influence of each row on Spearman's correlation,
-its ranks included, cover the correlation over all pairs of states.
+Chance: the correlation of re-paired rows has mean 0. Its moments are exact (Mantel, 1967; `permutations`),
+where there are groups for rows that are re-paired within them. Intervals, from the influence of each row on
+Spearman's correlation, its ranks included, cover the correlation over all pairs of states.
 """
 
 from dataclasses import dataclass
@@ -173,9 +174,7 @@ def correlation_of(
     interval = from_samples(_influences(one, two, value), confidence, value)
     found = _null(one, two, value) if null else None
     whole = count == 1
-    return compared(
-        name, interval, found, best=1.0, rows=count * size, subsample=not whole, note=pair.note
-    )
+    return compared(name, interval, found, best=1.0, rows=count * size, subsample=not whole, note=pair.note)
 
 
 def _influences(one: Ranks, two: Ranks, value: float) -> np.ndarray:
@@ -237,7 +236,8 @@ def _mean_ranks(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def _as_they_are(rows: Tensor) -> Tensor:
     size = torch.linalg.vector_norm(rows - rows.mean(0), ord=torch.inf)
-    return (rows - rows.mean(0)) / size
+    found: Tensor = (rows - rows.mean(0)) / size
+    return found
 
 
 def _directions(rows: Tensor) -> Tensor:
@@ -245,8 +245,11 @@ def _directions(rows: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     if bool((lengths == 0).any()):
         row = int((lengths[:, 0] == 0).nonzero()[0])
-        raise ValueError(f"rows must not be 0, or constant, for this dissimilarity, got row {row}: use euclidean")
-    return rows / lengths
+        raise ValueError(
+            f"rows must not be 0 or constant for this dissimilarity, got row {row}: use euclidean"
+        )
+    found: Tensor = rows / lengths
+    return found
 
 
 def _profiles(rows: Tensor) -> Tensor:

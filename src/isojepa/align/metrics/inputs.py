@@ -1,7 +1,8 @@
 """Two embeddings of the same states, checked before anything is computed from them.
 
-Arrays of numpy or torch, of any float type, on any device, become float64 on the CPU. Columns that are constant
-carry nothing and mostly mean that an encoder lost a unit; they are refused, or dropped when that is asked for.
+Arrays of numpy or torch, of any float type, on any device, become float64 on the CPU. Columns that are
+constant carry nothing and mostly mean that an encoder lost a unit; they are refused, or dropped when that
+is asked for.
 """
 
 import math
@@ -56,14 +57,16 @@ def read_pair(first: Any, second: Any, *, least: int = 4, drop_constant: bool = 
     """
     one, two = check_pairs(first, second)
     if len(one) < least:
-        raise ValueError(f"first and second must have at least {least} rows, got {len(one)}: bring more states")
+        raise ValueError(
+            f"first and second must have at least {least} rows, got {len(one)}: bring more states"
+        )
     x, left_out = _without_constants("first", as_rows("first", one), drop_constant)
     y, more = _without_constants("second", as_rows("second", two), drop_constant)
     return Pair(x, y, "; ".join(left_out + more))
 
 
 def centred(rows: Tensor, scale: bool = True) -> Tensor:
-    """Rows (n, d) less their mean; divided by one number so that their mean square is 1, unless told not to."""
+    """Rows (n, d) less their mean, divided by one number so that their mean square is 1 unless told not to."""
     x = rows - rows.mean(0)
     if scale:
         size = torch.linalg.vector_norm(x, ord=torch.inf)  # squares of huge numbers would overflow

@@ -9,11 +9,12 @@ With N_k(i) the k rows nearest to row i, itself left out, in each embedding,
 
 Equal distances are told apart by the row number.
 
-Chance: a re-paired neighbour is any other row, so that NO@k is k / (n - 1) on average, exactly; the spread is
-exact too, from the in-degrees and mutual edges of the two graphs. The number of common neighbours is nearly Poisson
-where k is small: p is the tail of the negative binomial or binomial law with this mean and spread. The mean of
-cycle k-NN is exact, too; its spread and p come from draws of the pairing. Intervals treat rows as independent, and
-cover what the score tends to be at this number of rows: neighbours get nearer as rows are added.
+Chance: a re-paired neighbour is any other row, so that NO@k is k / (n - 1) on average, exactly; the spread
+is exact too, from the in-degrees and mutual edges of the two graphs. The number of common neighbours is
+nearly Poisson where k is small: p is the tail of the negative binomial or binomial law with this mean and
+spread. The mean of cycle k-NN is exact, too; its spread and p come from draws of the pairing. Intervals
+treat rows as independent, and cover what the score tends to be at this number of rows: neighbours get
+nearer as rows are added.
 """
 
 import math
@@ -49,7 +50,20 @@ def neighbour_overlap_value(first: Any, second: Any, *, k: int = K) -> float:
     """
     pair = read_pair(first, second)
     (k,) = check_ks((k,), pair.rows)
-    return float(_common(neighbours(pair.first, k), neighbours(pair.second, k))[:, -1].sum()) / (k * pair.rows)
+    return float(_common(neighbours(pair.first, k), neighbours(pair.second, k))[:, -1].sum()) / (
+        k * pair.rows
+    )
+
+
+def mutual_knn_value(first: Any, second: Any, *, k: int = K) -> float:
+    """Mutual k-NN alone."""
+    pair = read_pair(first, second)
+    return neighbour_overlap_value(directions(pair.first), directions(pair.second), k=k)
+
+
+def cycle_knn_value(first: Any, second: Any, *, k: int = K) -> float:
+    """Cycle k-NN alone."""
+    return cycle_knn(first, second, k=k, null=False).value
 
 
 @checked
@@ -78,7 +92,9 @@ def neighbour_overlaps(
     """
     pair = read_pair(first, second, drop_constant=drop_constant)
     most = max(check_ks(ks, pair.rows))
-    return overlaps_of("NO", pair, neighbours(pair.first, most), neighbours(pair.second, most), ks, confidence, null)
+    return overlaps_of(
+        "NO", pair, neighbours(pair.first, most), neighbours(pair.second, most), ks, confidence, null
+    )
 
 
 def neighbour_overlap(first: Any, second: Any, *, k: int = K, **options: Any) -> Comparison:
@@ -191,7 +207,8 @@ def directions(rows: Tensor) -> Tensor:
     if bool((lengths == 0).any()):
         row = int((lengths[:, 0] == 0).nonzero()[0])
         raise ValueError(f"rows must have a length to be compared by cosine, got zeros in row {row}")
-    return rows / lengths
+    found: Tensor = rows / lengths
+    return found
 
 
 def check_ks(ks: Sequence[int], rows: int) -> tuple[int, ...]:
@@ -218,7 +235,9 @@ def _common(one: Tensor, two: Tensor) -> Tensor:
     for start in range(0, n, max(1, _BLOCK // most**2)):
         rows = slice(start, start + max(1, _BLOCK // most**2))
         same = (one[rows, :, None] == two[rows, None, :]).flatten(1).nonzero()
-        found[rows].view(-1).index_add_(0, same[:, 0] * most + later[same[:, 1]], torch.ones(len(same)).long())
+        found[rows].view(-1).index_add_(
+            0, same[:, 0] * most + later[same[:, 1]], torch.ones(len(same)).long()
+        )
     return found.cumsum(1)
 
 
@@ -255,8 +274,7 @@ class _Graphs:
         return cls(n, mutual.double().numpy(), np.array(squares, dtype=np.float64))
 
     def sums(self, k: int) -> np.ndarray:
-        """Products of two edges over different rows: the same edge, reversed, from one row, into one row, in line
-        (twice), apart."""
+        """Products of two edges: the same one, reversed, from one row, into one row, in line, apart."""
         n, mutual = self.n, self.mutual[k - 1]
         edges = float(n * k)
         same = np.array(
@@ -294,7 +312,7 @@ def _edges(lists: Tensor) -> Tensor:
 
 
 def _back(edges: Tensor, lists: Tensor, n: int) -> Tensor:
-    """Whether row i is in the list of one of its neighbours, (n,); `edges` are the sorted lists of the first side."""
+    """Whether row i is in the list of one of its neighbours, (n,); `edges` are those of the first side."""
     wanted = lists * n + torch.arange(n)[:, None]
     place = torch.searchsorted(edges, wanted).clamp_max(len(edges) - 1)
     return (edges[place] == wanted).any(1).double()

@@ -1,15 +1,16 @@
 r"""Exact moments of T = sum_ij A_ij B_pi(i)pi(j) over all n! permutations pi, for symmetric A and B.
 
-Linear CKA, the error of a regression and the correlation of two sets of distances are all of this form. The mean
-of T^m is a sum over the ways in which its 2m indices can coincide: a way with v different indices makes a graph
-g with v vertices and m edges, and counts
+Linear CKA, the error of a regression and the correlation of two sets of distances are all of this form. The
+mean of T^m is a sum over the ways in which its 2m indices can coincide: a way with v different indices
+makes a graph g with v vertices and m edges, and counts
 
     S_g(A) S_g(B) / (n (n-1) ... (n-v+1)),
 
-where S_g is the sum of the product of entries along the edges over all choices of *different* indices. Sums over
-different indices follow from sums over all indices by Moebius inversion on partitions, and those fall apart into
-the few connected graphs of at most three edges: `Form` holds them. For centred A and B this is what Kazi-Aoual,
-Hitier, Sabatier and Lebreton (1995) give for the RV coefficient, for distances what Mantel (1967) gives.
+where S_g is the sum of the product of entries along the edges over all choices of *different* indices. Sums
+over different indices follow from sums over all indices by Moebius inversion on partitions, and those fall
+apart into the few connected graphs of at most three edges: `Form` holds them. For centred A and B this is
+what Kazi-Aoual, Hitier, Sabatier and Lebreton (1995) give for the RV coefficient, for distances what Mantel
+(1967) gives.
 """
 
 import functools
@@ -51,8 +52,8 @@ class Form:
     ) -> "Form":
         """The form of a matrix that is only known by its products.
 
-        Sums of one and two entries are exact. Those of three entries come from some columns, all of them where
-        there are few: they only shape the tail.
+        Sums of one and two entries are exact. Those of three entries come from some columns, all of them
+        where there are few: they only shape the tail.
 
         Args:
             apply: the matrix times (n, m).
@@ -63,13 +64,17 @@ class Form:
         """
         n, a = len(diagonal), diagonal
         if columns is None:
-            plain = {((0, 0),): a.sum(), ((0, 1), (0, 1)): square, ((0, 0), (0, 0)): a @ a}
+            plain: dict[Graph, Tensor | float] = {
+                ((0, 0),): a.sum(),
+                ((0, 1), (0, 1)): square,
+                ((0, 0), (0, 0)): a @ a,
+            }
             return cls(n, {_canonical(graph): float(value) for graph, value in plain.items()})
         units = torch.zeros(n, len(columns), dtype=a.dtype)
         units[columns, torch.arange(len(columns))] = 1.0
         seen = apply(units)
         factor, squares = n / len(columns), seen**2
-        sums = {
+        sums: dict[Graph, Tensor | float] = {
             ((0, 0),): a.sum(),
             ((0, 1), (0, 1)): square,
             ((0, 0), (0, 0)): a @ a,
@@ -113,7 +118,8 @@ def moments(one: Form, two: Form) -> tuple[float, float, float]:
     """Mean, standard deviation and skewness of T.
 
     Args:
-        one, two: of A and B. Where the mean is large against the spread, take a multiple of the centring matrix
+        one, two: of A and B. Where the mean is large against the spread, take a multiple of the centring
+        matrix
             from A and B first, so that it is not: that only moves T.
     """
     first, second, third = (_raw(one, two, power) for power in (1, 2, 3))
@@ -141,7 +147,7 @@ def _different(form: Form, free: tuple[tuple[int, tuple[Graph, ...]], ...]) -> f
 
 @functools.cache
 def _table(edges: int) -> tuple[tuple[int, int, tuple[tuple[int, tuple[Graph, ...]], ...]], ...]:
-    """Of each kind of graph: vertices, how many partitions make it, and the sums over all indices it is made of."""
+    """Of each kind of graph: vertices, how many partitions make it, and the sums that it is made of."""
     kinds: Counter[tuple[int, tuple[Graph, ...]]] = Counter()
     example: dict[tuple[int, tuple[Graph, ...]], Partition] = {}
     for partition in _partitions(tuple(range(2 * edges))):
@@ -172,7 +178,7 @@ def _partitions(items: tuple[int, ...]) -> Iterator[Partition]:
 
 
 def _parts(partition: Partition) -> tuple[Graph, ...]:
-    """The connected parts of the graph whose vertices are blocks of slots and whose edges are (0, 1), (2, 3), ..."""
+    """Connected parts of the graph with blocks of slots as vertices and edges (0, 1), (2, 3), ..."""
     vertex = {slot: number for number, block in enumerate(partition) for slot in block}
     edges = [(vertex[slot], vertex[slot + 1]) for slot in range(0, len(vertex), 2)]
     parts: list[tuple[set[int], list[tuple[int, int]]]] = []

@@ -3,12 +3,12 @@ r"""Procrustes distances: how far two embeddings are apart after the best rotati
 With centred X and Y (padded with columns of 0 to one width), s = ||X' Y||_* the sum of singular values,
 
     angular       arccos( s / (||X|| ||Y||) ), 0 to pi/2: rotation and scale do not matter
-    orthogonal    min over rotations Q of ||X Q - Y|| = sqrt( ||X||^2 + ||Y||^2 - 2 s ): scale matters; it grows with
-                  the root of the number of rows
+    orthogonal    min over rotations Q of ||X Q - Y|| = sqrt( ||X||^2 + ||Y||^2 - 2 s ): scale matters; it grows
+                  with the root of the number of rows
 
-as netrep's LinearMetric(alpha=1) with score_method "angular" and "euclidean". Small is alike. Chance is what
-re-paired rows give. Intervals, from influence values of s, cover what the distance tends to be at this number of
-rows; an angle's lower end is 0 where the cosine's upper end passes 1.
+as netrep's LinearMetric(alpha=1) with score_method "angular" and "euclidean". Small is alike. Chance is
+what re-paired rows give. Intervals, from influence values of s, cover what the distance tends to be at this
+number of rows; an angle's lower end is 0 where the cosine's upper end passes 1.
 """
 
 import math

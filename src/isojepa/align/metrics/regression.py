@@ -1,22 +1,25 @@
 r"""How well a linear map predicts one embedding from the other, on states that it was not fitted on.
 
-Rows are split into two halves, by state where ids are given. Both sides are centred and scaled by mean and standard
-deviation of the first half, W is fitted there (Equations 3 and 4 of Social-JEPA), and on the second half
+Rows are split into two halves, by state where ids are given. Both sides are centred and scaled by mean and
+standard deviation of the first half, W is fitted there (Equations 3 and 4 of Social-JEPA), and on the
+second half
 
-    MSE    mean_n || z2_n - W z1_n ||^2        (Equation 6; summed over columns, so at chance about their number)
+    MSE    mean_n || z2_n - W z1_n ||^2        (Equation 6; summed over columns: about their number at chance)
     R^2    1 - sum_n || z2_n - W z1_n ||^2 / sum_n || z2_n - mean z2 ||^2
 
-Chance: for given z1 and split the residuals are linear in z2, so that their sum of squares is a permutation statistic
-(`permutations`) of Q = M' M and z2 z2', M the matrix that takes z2 to the residuals. Mean and spread are exact for all
-rows re-paired and W fitted anew, without a single fit: R^2 at chance is 1 - tr Q / (m - 1) with m rows that are scored,
-below 0 by about d1 / n, but for a term of second order, which is there too. R^2 >= r is the same as T <= 0 for
-Q - (1 - r) H on the scored rows, which gives its p.
+Chance: for given z1 and split the residuals are linear in z2, so that their sum of squares is a permutation
+statistic (`permutations`) of Q = M' M and z2 z2', M the matrix that takes z2 to the residuals. Mean and
+spread are exact for all rows re-paired and W fitted anew, without a single fit: R^2 at chance is 1 - tr Q /
+(m - 1) with m rows that are scored, below 0 by about d1 / n, but for a term of second order, which is there
+too. R^2 >= r is the same as T <= 0 for Q - (1 - r) H on the scored rows, which gives its p.
 
-A map that is handed in is scored on all rows and held fixed: there, chance is what it predicts for the wrong rows.
+A map that is handed in is scored on all rows and held fixed: there, chance is what it predicts for the
+wrong rows.
 
 Intervals cover the score of this one map on all states; rows of one state count as one.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -48,7 +51,9 @@ class Map(Protocol):
         ...
 
 
-def mse_value(first: Any, second: Any, *, ids: Any = None, ridge: float | None = None, seed: int = 0) -> float:
+def mse_value(
+    first: Any, second: Any, *, ids: Any = None, ridge: float | None = None, seed: int = 0
+) -> float:
     """Held-out MSE alone."""
     pair = read_pair(first, second)
     fitted = Regression.of(pair, split_states(pair.rows, ids, seed=seed), ridge)
@@ -95,7 +100,7 @@ def mse(
     Raises:
         ValueError: the arrays are not as `read_pair` wants them, or too few rows for a fit without ridge.
     """
-    return _scores(first, second, map, ids, ridge, confidence, null, seed, drop_constant)[0]
+    return _scores(first, second, map, ids, ridge, confidence, null, seed, drop_constant, "MSE")[0]
 
 
 @checked
@@ -112,7 +117,7 @@ def r2(
     drop_constant: bool = False,
 ) -> Comparison:
     """Held-out R^2 of the linear map from first to second. Arguments as for `mse`."""
-    return _scores(first, second, map, ids, ridge, confidence, null, seed, drop_constant)[1]
+    return _scores(first, second, map, ids, ridge, confidence, null, seed, drop_constant, "R2")[1]
 
 
 def _scores(
@@ -125,13 +130,14 @@ def _scores(
     null: bool,
     seed: int,
     drop_constant: bool,
+    wanted: str,
 ) -> tuple[Comparison, Comparison]:
     check_options(confidence)
     pair = read_pair(first, second, drop_constant=drop_constant and map is None)
     if map is not None:
         return scores_of_map(pair, map, ids, confidence, null)
     split = split_states(pair.rows, ids, seed=seed)
-    return Regression.of(pair, split, ridge).scores(ids, confidence, null, seed, pair.note)
+    return Regression.of(pair, split, ridge).scores(ids, confidence, null, seed, pair.note, wanted)
 
 
 @dataclass(frozen=True)
@@ -163,8 +169,8 @@ class Regression:
         penalty = 0.0 if ridge is None else check_number("ridge", ridge, "be at least 0", lambda v: v >= 0)
         if not penalty and a < width + 2:
             raise ValueError(
-                f"first must have at least 2 rows more to fit on than columns, got {a} and {width}: bring more "
-                "states, or say ridge=1.0 (or more), which is required below that"
+                f"first must have at least 2 rows more to fit on than columns, got {a} and {width}: bring "
+                "more states, or say ridge=1.0 (or more), which is required below that"
             )
         if len(split.score) < 3:
             raise ValueError(f"at least 3 rows are needed to score on, got {len(split.score)}")
@@ -185,43 +191,52 @@ class Regression:
         return self.second[len(self.fitted) :]
 
     def scores(
-        self, ids: Any, confidence: float, null: bool, seed: int, note: str
+        self, ids: Any, confidence: float, null: bool, seed: int, note: str, wanted: str = "both"
     ) -> tuple[Comparison, Comparison]:
-        """MSE and R^2."""
+        """MSE and R^2; chance of the one that is wanted, "MSE", "R2" or "both"."""
         states = None if ids is None else np.asarray(ids)[self.split.score]
         errors, spread = self.residual.square().sum(1), _deviations(self._scored)
-        nulls = self._nulls(seed) if null else (None, None)
+        nulls = self._nulls(seed, wanted) if null else (None, None)
         return _compared(errors, spread, states, confidence, nulls, note)
 
-    def _nulls(self, seed: int) -> tuple[Null, Null]:
-        m, n = len(self.residual), len(self.second)
+    def _nulls(self, seed: int, wanted: str) -> tuple[Null | None, Null | None]:
+        n = len(self.second)
         columns = torch.randperm(n, generator=generator(seed, "columns"))[:COLUMNS]
         # columns are scaled by all rows here: the scale of the fitted ones changes when rows are re-paired
         scale = self.second.std(0, correction=0)
         second, residual = self.second / scale, self.residual / scale
         gram = _gram_form(second, columns)
-        size = float((second - second.mean(0)).square().sum()) / (n - 1)  # of the trace of z2 z2'
-        trace = self._trace()
-        a = len(self.fitted)
         error = float(residual.square().sum())
-        held = float(_deviations(second[:a]).sum())
-        # MSE is divided by the variance of the fitted rows, which counts to first order in spread and p, and in the
-        # mean to second order, with its kurtosis
-        share = error / held
+        found = self._null_mse, self._null_r2
+        mse, r2 = (
+            null(second, error, gram, columns) if wanted in ("both", name) else None
+            for name, null in zip(("MSE", "R2"), found, strict=True)
+        )
+        return mse, r2
+
+    def _null_mse(self, second: Tensor, error: float, gram: Form, columns: Tensor) -> Null:
+        """MSE is divided by the variance of the fitted rows, which counts to first order in spread and p."""
+        a, m, n = len(self.fitted), len(self.residual), len(second)
+        size, trace = float(_deviations(second).sum()) / (n - 1), self._trace()
+        share = error / float(_deviations(second[:a]).sum())
         _, deviation, skewness = moments(self._form(0.0, columns, share), gram)
         # small errors are good: the lower tail
         p = pearson_tail(0.0, (share * (a - 1) - trace) * size, deviation, -skewness)
         unit = trace / (a - 1)
         spread = moments(self._form(0.0, None, unit), gram)[1] / ((a - 1) * size)
+        # the mean to second order, with the kurtosis of columns
         extra = 1 + (float(((second - second.mean(0)) ** 4).mean()) - 1) / a
         wide = second.shape[1] * a / m
-        mse = Null(extra * unit * wide, spread * wide, p, "exact moments")
-        spread = float(_deviations(second[-m:]).sum())
-        share = error / spread
+        return Null(extra * unit * wide, spread * wide, p, "exact moments")
+
+    def _null_r2(self, second: Tensor, error: float, gram: Form, columns: Tensor) -> Null:
+        m, n = len(self.residual), len(second)
+        size, trace = float(_deviations(second).sum()) / (n - 1), self._trace()
+        share = error / float(_deviations(second[-m:]).sum())
         _, deviation, skewness = moments(self._form(share, columns), gram)
         p = pearson_tail(0.0, (share * (m - 1) - trace) * size, deviation, -skewness)
         mean, deviation = self._ratio(trace / (m - 1), (m - 1) * size, gram)
-        return mse, Null(1 - mean, deviation, p, "exact moments")
+        return Null(1 - mean, deviation, p, "exact moments")
 
     def _ratio(self, share: float, expected: float, gram: Form) -> tuple[float, float]:
         """Mean to second order, and spread to first, of errors over deviations, both re-paired."""
@@ -229,29 +244,35 @@ class Regression:
         with_spread = (around_it[1] ** 2 - around_it[2] ** 2) / (2 * share)  # covariance, by polarisation
         return share - with_spread / expected**2, around_it[0] / expected
 
+    @functools.cached_property
     def _sides(self) -> tuple[Tensor, Tensor]:
         """Features (a, d1 + 1) and (m, d1 + 1) whose products say how fitted rows enter the predictions."""
         a, m = len(self.fitted), len(self.residual)
         fitted = torch.cat((torch.full((a, 1), 1 / a, dtype=torch.float64), self.fitted), 1)
         return fitted, torch.cat((torch.ones(m, 1, dtype=torch.float64), self.weights.T), 1)
 
+    @functools.cached_property
+    def _products(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Products of the scored features, of both, and what a fitted row has on the diagonal of Q, (a,)."""
+        fitted, scored = self._sides
+        other = scored.T @ scored
+        return other, (fitted.T @ fitted) @ other, ((fitted @ other) * fitted).sum(1)
+
     def _trace(self) -> float:
-        fitted, scored = self._sides()
-        return len(scored) + float(((fitted.T @ fitted) * (scored.T @ scored)).sum())
+        return len(self.residual) + float(self._products[1].trace())
 
     def _form(self, share: float, columns: Tensor | None, held: float = 0.0) -> Form:
         """Of Q - share H on the scored rows - held H on the fitted ones, less what makes the trace 0."""
-        fitted, scored = self._sides()
+        fitted, scored = self._sides
         a, m, n = len(fitted), len(scored), len(self.second)
-        own, other = fitted.T @ fitted, scored.T @ scored
-        product = own @ other
+        _, product, enters = self._products
         trace = m + float(product.trace()) - share * (m - 1) - held * (a - 1)
         shift = trace / (n - 1)
         square = m + 2 * float(product.trace()) + float((product * product.T).sum())
         square += (share**2 - 2 * share) * (m - 1) - shift * trace
         square += held**2 * (a - 1) - 2 * held * (float(product.trace()) - m / a)
         diagonal = torch.full((n,), 1 - share * (1 - 1 / m), dtype=torch.float64)
-        diagonal[:a] = ((fitted @ other) * fitted).sum(1) - held * (1 - 1 / a)
+        diagonal[:a] = enters - held * (1 - 1 / a)
 
         def apply(v: Tensor) -> Tensor:
             left = v[a:] - scored @ (fitted.T @ v[:a])

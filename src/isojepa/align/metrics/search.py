@@ -1,10 +1,11 @@
 r"""Nearest neighbours of every row among the others, exact, block by block.
 
-Squared distances |x|^2 + |y|^2 - 2 x.y are first taken in float32, which is twice as fast. Of each row more candidates
-are kept than are asked for, and ranked again by the sum of (x - y)^2 in float64. A bound of the rounding error then
-proves that nobody who was not kept can be nearer; rows for which it does not are searched again in float64, with
-more candidates, in the end with all of them. Among rows at the same distance the one with the smaller number comes
-first, so that duplicated rows give the same answer everywhere.
+Squared distances |x|^2 + |y|^2 - 2 x.y are first taken in float32, which is twice as fast. Of each row more
+candidates are kept than are asked for, and ranked again by the sum of (x - y)^2 in float64. A bound of the
+rounding error then proves that nobody who was not kept can be nearer; rows for which it does not are
+searched again in float64, with more candidates, in the end with all of them. Among rows at the same
+distance the one with the smaller number comes first, so that duplicated rows give the same answer
+everywhere.
 """
 
 import math
