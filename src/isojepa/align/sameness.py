@@ -61,6 +61,12 @@ def pairs_required(width: int) -> int:
     return _PER_DIMENSION * width + _BESIDES
 
 
+def thresholds(states: int) -> tuple[float, float]:
+    """Held-out correlations above which a direction is shared, and above which one shows a relation."""
+    chance = _ERRORS / float(np.sqrt(states))
+    return max(_SHARED, chance), max(_STRONG, chance)
+
+
 @dataclass(frozen=True)
 class Side:
     """What of one embedding is shared.
@@ -203,9 +209,9 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
     linear_chance = by_chance(x, y, False, _DRAWS, _NULL_ROWS, seed)
     rotation_chance = by_chance(x, y, True, _ROTATIONS, _NULL_ROWS, seed)
     related = p < _SIGNIFICANT or linear_chance.p <= _P
-    chance = _ERRORS / np.sqrt(states)
-    shared = correlations > max(_SHARED, chance)
-    related &= bool((correlations > max(_STRONG, chance)).any())
+    least, strong = thresholds(states)
+    shared = correlations > least
+    related &= bool((correlations > strong).any())
     left, right = _unshared(x, y, shared, (left, right))
     verdict = _verdict(related, linear, back, rotation, (left, right))
     curve = budget(x, y, named, seed)

@@ -74,7 +74,7 @@ def write_page(
         assumptions(certificate),
         training(metrics),
     ]
-    data = {**_panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
+    data = {**panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
     page = fill(
         asset("page.html"),
         {
@@ -100,7 +100,7 @@ def json_text(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
 
 
-def _panel_data(shown: Panels | None) -> dict[str, Any]:
+def panel_data(shown: Panels | None) -> dict[str, Any]:
     """The points of every panel as flat lists x0, y0, x1, y1, ... with four digits of the panel's width."""
     data: dict[str, Any] = {
         "panels": [],
@@ -120,6 +120,7 @@ def _panel_data(shown: Panels | None) -> dict[str, Any]:
                 "points": _short(panel.points, panel.half),
                 "centre": panel.centre.tolist(),
                 "half": panel.half,
+                "joined": [] if panel.joined is None else _short(panel.joined, panel.half),
             }
             for panel in shown.panels
         ],

@@ -38,6 +38,7 @@ class Panel:
         points: (n, 2).
         centre: (2,) middle of the square.
         half: half its side.
+        joined: (m, 4) lines to draw, from (x, y) to (x, y); None without.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Panel:
     points: np.ndarray
     centre: np.ndarray
     half: float
+    joined: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def arrange(latents: Points | None, observations: Points | None, embeddings: Poi
         rotation=rotation,
         prefer_turned=rotation is not None and h.shape[1] > 2,
         left_out=len(h) - total,
-        outside=_outside(panels, turned),
+        outside=outside(panels, turned),
         held_out=held_out,
     )
 
@@ -137,7 +139,7 @@ def _panel(name: str, symbol: str, rows: np.ndarray) -> Panel:
     elif dim == 1:
         caption = "one coordinate, across; samples in order, upwards"
     points = _spread(rows)
-    centre, half = _square(points)
+    centre, half = square(points)
     return Panel(name, symbol, dim, caption, points, centre, half)
 
 
@@ -158,7 +160,7 @@ def _principal(rows: np.ndarray) -> np.ndarray:
     return np.asarray(vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0)))
 
 
-def _square(points: np.ndarray) -> tuple[np.ndarray, float]:
+def square(points: np.ndarray) -> tuple[np.ndarray, float]:
     """Centre and half side of the square around points, without those far from all others."""
     if not len(points):
         return np.zeros(2), 1.0
@@ -169,7 +171,7 @@ def _square(points: np.ndarray) -> tuple[np.ndarray, float]:
     return (low + high) / 2, half if half > 0 else 1.0
 
 
-def _outside(panels: list[Panel], turned: np.ndarray | None) -> int:
+def outside(panels: list[Panel], turned: np.ndarray | None) -> int:
     """How many points some panel does not show, turned or not."""
     shown = [(panel, panel.points) for panel in panels]
     if turned is not None:
@@ -181,5 +183,5 @@ def _outside(panels: list[Panel], turned: np.ndarray | None) -> int:
 def _with_one_scale(panels: list[Panel], turned: np.ndarray) -> list[Panel]:
     """Give the latents and the embedding, turned or not, one square, so that they can be compared."""
     shared = [panel for panel in panels if panel.symbol != "x"]
-    centre, half = _square(np.concatenate([turned, *(panel.points for panel in shared)]))
+    centre, half = square(np.concatenate([turned, *(panel.points for panel in shared)]))
     return [panel if panel.symbol == "x" else replace(panel, centre=centre, half=half) for panel in panels]

@@ -129,7 +129,7 @@ def write_study_page(
         settings: of the runs: name -> value.
     """
     found = f'<section id="found" class="prose"><h2>What was found</h2>{_prose(summary)}</section>'
-    parts = [found, *map(_picture, pictures[:1]), *map(_table, tables), *map(_picture, pictures[1:])]
+    parts = [found, *map(_picture, pictures[:1]), *map(table_section, tables), *map(_picture, pictures[1:])]
     if notes:
         parts.append(f'<section id="notes" class="prose"><h2>Notes</h2>{_prose(notes)}</section>')
     _write(path, name, title, claim, facts, warning, parts, made, settings)
@@ -165,7 +165,7 @@ def write_story_page(
             parts.append(f'<section{place} class="prose">{_prose(prose)}</section>')
             prose = []
         if isinstance(block, ShownTable):
-            parts.append(_table(block))
+            parts.append(table_section(block))
         elif block is not None:
             panels = [replace(panel, name=f"{block.name}-{k}") for k, panel in enumerate(block.panels, 1)]
             charts += panels
@@ -234,7 +234,8 @@ def _picture(picture: ShownPicture) -> str:
     )
 
 
-def _table(table: ShownTable) -> str:
+def table_section(table: ShownTable) -> str:
+    """A section with a table that `sort.js` sorts."""
     head = "".join(
         f"<th scope=col{' class=number' if numeric else ''}><button type=button>"
         f"{escape(title) or '<span class=none>mark</span>'}</button></th>"

@@ -263,7 +263,13 @@ class HeatMap {
         if (LETTER * text.length <= wide) picture.append(middle(x + wide / 2, y + high / 2 + 4, text, ink));
       });
     });
-    this.columns.forEach((name, c) => picture.append(middle(left + (c + 0.5) * wide, height - foot + 18, name)));
+    let end = -Infinity;
+    this.columns.forEach((name, c) => {
+      const [x, half] = [left + (c + 0.5) * wide, LETTER * name.length / 2];
+      if (x - half < end + LETTER) return; // it would touch the one before
+      end = x + half;
+      picture.append(middle(x, height - foot + 18, name));
+    });
     picture.append(svg("text", { x: width, y: height - 5, "text-anchor": "end" }, this.across));
     this.host.replaceChildren(picture);
   }

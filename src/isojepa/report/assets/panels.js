@@ -5,8 +5,8 @@ const NEIGHBOURHOOD = 0.13; // radius of what is highlighted with it, as a share
 const TURN_MILLISECONDS = 900;
 
 class Panel {
-  constructor(canvas, { symbol, dim, points, centre, half }) {
-    Object.assign(this, { canvas, symbol, dim, points, centre, half });
+  constructor(canvas, { symbol, dim, points, centre, half, joined }) {
+    Object.assign(this, { canvas, symbol, dim, points, centre, half, joined });
   }
 
   fit() {
@@ -18,11 +18,12 @@ class Panel {
   }
 
   place(index) {
+    return this.at(this.points[2 * index], this.points[2 * index + 1]);
+  }
+
+  at(x, y) {
     const scale = this.size / 2 / this.half;
-    return [
-      this.size / 2 + (this.points[2 * index] - this.centre[0]) * scale,
-      this.size / 2 - (this.points[2 * index + 1] - this.centre[1]) * scale,
-    ];
+    return [this.size / 2 + (x - this.centre[0]) * scale, this.size / 2 - (y - this.centre[1]) * scale];
   }
 
   nearest(x, y) {
@@ -49,11 +50,24 @@ class Panel {
       this.dot(index, radius);
     }
     this.pen.globalAlpha = 1;
-    if (!focus) return;
+    if (!focus) return this.join();
     this.dot(focus.index, 5);
     this.pen.lineWidth = 2;
     this.pen.strokeStyle = color("--ink");
     this.pen.stroke();
+  }
+
+  // Lines from where something is elsewhere, a ring, to where it is here.
+  join() {
+    [this.pen.lineWidth, this.pen.strokeStyle] = [1, color("--ink")];
+    for (let k = 0; k < this.joined.length; k += 4) {
+      const [[x, y], [u, v]] = [this.at(this.joined[k], this.joined[k + 1]), this.at(this.joined[k + 2], this.joined[k + 3])];
+      this.pen.beginPath();
+      this.pen.arc(x, y, 3, 0, 2 * Math.PI);
+      this.pen.moveTo(x, y);
+      this.pen.lineTo(u, v);
+      this.pen.stroke();
+    }
   }
 
   dot(index, radius) {

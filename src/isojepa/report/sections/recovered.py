@@ -85,13 +85,14 @@ def _sentence(recovery: Recovery) -> str:
 
 def _panels(shown: Panels) -> str:
     return (
-        f'<div><div class="panels">{_figures(shown)}</div>'
+        f'<div><div class="panels">{figures(shown)}</div>'
         f'<div class="under">{_toggle(shown)}<output id="readout"></output></div>'
         f'<p class="note">{escape(_note(shown))}</p></div>'
     )
 
 
-def _figures(shown: Panels) -> str:
+def figures(shown: Panels) -> str:
+    """A canvas for each panel, which `panels.js` draws on."""
     figures = []
     for panel in shown.panels:
         caption = escape(panel.caption)

@@ -102,7 +102,7 @@ def _degrees(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
     names.sort(key=_order)
     rows = ""
     for name in names:
-        bars = "".join(_bar(color, shares.get(name)) for _, color, shares in sources)
+        bars = "".join(share_bar(color, shares.get(name)) for _, color, shares in sources)
         rows += f'<div class="degree"><span>{escape(name)}</span><div>{bars}</div></div>'
     keys = "".join(f'<span style="--color:var(--line-{k})">{escape(name)}</span>' for name, k, _ in sources)
     return (
@@ -122,7 +122,7 @@ def _order(name: str) -> tuple[int, int]:
     return kinds[kind], int(degree or 0)
 
 
-def _bar(color: int, share: Interval | None) -> str:
+def share_bar(color: int, share: Interval | None) -> str:
     """One bar from 0 to 100 %, with its interval; raw shares below 0 are told, and drawn as 0."""
     if share is None:
         return ""

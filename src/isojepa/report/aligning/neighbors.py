@@ -1,0 +1,73 @@
+"""The neighbours that changed: of some states, who is nearest in the first embedding and in the second."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from isojepa.align.metrics.comparison import Comparison
+from isojepa.align.metrics.neighbors import neighbour_overlap
+from isojepa.align.metrics.search import neighbours
+from isojepa.report.aligning.planes import Paired
+
+K = 10
+_STATES = 8  # whose neighbours are shown
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Neighbours in two embeddings, by distance.
+
+    Attributes:
+        k: how many of each state.
+        overlap: NO@k with interval and chance, after the map; between both as they are without one.
+        raw: between both as they are.
+        direct: after a map that was fitted back; None without.
+        mapped: whether there was a map.
+        states: numbers of some shown rows, from the least to the largest overlap, at even distances.
+        first, second: (states, k) numbers of their neighbours, nearest first.
+        common: (states,) how many are in both.
+    """
+
+    k: int
+    overlap: Comparison
+    raw: Comparison
+    direct: Comparison | None
+    mapped: bool
+    states: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    common: np.ndarray
+
+
+def changed(shown: Paired) -> Changed | None:
+    """Find them; None for fewer than four rows.
+
+    Args:
+        shown: rows of both, and of the second after the map where there is one.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(50, 3))
+        >>> found = changed(Paired(np.arange(50), x, -x, None))
+        >>> found.overlap.value, found.common.tolist()
+        (1.0, [10, 10, 10, 10, 10, 10, 10, 10])
+    """
+    count = len(shown.rows)
+    k = min(K, count - 2)
+    if k < 2:
+        return None
+    second = shown.second if shown.back is None else shown.back
+    raw = neighbour_overlap(shown.first, shown.second, k=k, drop_constant=True)
+    overlap = raw if shown.back is None else neighbour_overlap(shown.first, second, k=k, drop_constant=True)
+    near = [
+        neighbours(torch.from_numpy(np.ascontiguousarray(rows)), k).numpy() for rows in (shown.first, second)
+    ]
+    common = (near[0][:, :, None] == near[1][:, None, :]).any(2).sum(1)
+    order = np.argsort(common, kind="stable")
+    some = order[np.linspace(0, count - 1, min(_STATES, count)).round().astype(int)]
+    direct = None
+    if shown.direct is not None:
+        direct = neighbour_overlap(shown.first, shown.direct, k=k, drop_constant=True)
+    return Changed(
+        k, overlap, raw, direct, shown.back is not None, some, near[0][some], near[1][some], common[some]
+    )

@@ -1,0 +1,95 @@
+r"""The spectrum of a map W: is it a rotation?
+
+A rotation with one scale has equal singular values. Told are kappa, the largest by the smallest of those that
+are not 0, and |W^T W - I| / |I| (Equation 17 of Social-JEPA), as it is and after W was divided by one scale,
+the root of the mean square of its singular values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from isojepa.align.maps import AlignmentMap
+from isojepa.report.charts import Chart, Series, scale_for
+
+_LOST = 1e-12  # of the largest singular value, below which one is none
+_FEW = 48  # values that are drawn as stems
+_LINES = 6
+
+
+@dataclass(frozen=True)
+class MapShape:
+    """How a map stretches.
+
+    Attributes:
+        values: (r,) singular values that are not 0, largest first.
+        lost: how many are 0.
+        scale: root of their mean square.
+        condition: the largest by the smallest.
+        distance: |W^T W - I| / |I| over them.
+        turned: the same after one scale.
+    """
+
+    values: np.ndarray
+    lost: int
+    scale: float
+    condition: float
+    distance: float
+    turned: float
+
+    @classmethod
+    def of(cls, map: AlignmentMap) -> "MapShape":
+        """Of a fitted map.
+
+        Example:
+            >>> x = np.random.default_rng(0).normal(size=(50, 3))
+            >>> fitted = AlignmentMap("scaled_procrustes", standardise=False).fit(x, 2 * x)
+            >>> found = MapShape.of(fitted)
+            >>> round(found.scale, 6), round(found.condition, 6), round(found.distance, 6)
+            (2.0, 1.0, 3.0)
+        """
+        every = map.singular_values_
+        values = every[every > _LOST * every[0]]
+        if not len(values):
+            return cls(values, len(every), 0.0, float("inf"), 1.0, 1.0)
+        scale = float(np.sqrt((values**2).mean()))
+        return cls(
+            values,
+            len(every) - len(values),
+            scale,
+            float(values[0] / values[-1]),
+            _distance(values),
+            _distance(values / scale),
+        )
+
+
+def spectrum_chart(shapes: Mapping[str, MapShape], levels: Mapping[str, float] | None = None) -> Chart:
+    """Singular values by rank, of one map as stems, of several as lines; levels go across."""
+    shown = dict(list(shapes.items())[:_LINES])
+    count = max(len(shape.values) for shape in shown.values())
+    kind = "stems" if len(shown) == 1 and count <= _FEW else "dots" if len(shown) == 1 else "line"
+    series = [
+        Series(name, [*shape.values.tolist(), *[None] * (count - len(shape.values))], kind)
+        for name, shape in shown.items()
+    ]
+    series += [
+        Series(name, [level] * count, dashed=k == 0, dotted=k > 0, color=0)
+        for k, (name, level) in enumerate((levels or {}).items())
+    ]
+    every = np.concatenate([shape.values for shape in shown.values()])
+    return Chart(
+        "spectrum-of-w",
+        "Singular values of W",
+        "a rotation with one scale has equal ones",
+        list(range(1, count + 1)),
+        "rank",
+        series,
+        scale=scale_for(every.tolist()),
+        labels=[f"singular value {k}" for k in range(1, count + 1)],
+        zero=scale_for(every.tolist()) == "linear",
+    )
+
+
+def _distance(values: np.ndarray) -> float:
+    return float(np.linalg.norm(values**2 - 1) / np.sqrt(len(values)))

@@ -1,0 +1,110 @@
+"""States as readers know them: a name, a class, a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import torch
+
+from isojepa.report.looking.thumbnails import address, squares
+from isojepa.worlds.images.pictures import Pictures
+
+_SIDE = 56  # of a picture in the page, at most
+_LONGEST = 28  # letters of a name below a picture
+
+
+@dataclass(frozen=True)
+class States:
+    """What is known of the states besides their embeddings.
+
+    Attributes:
+        count: how many rows there are.
+        ids: (n,) names or numbers; rows are told by their number without.
+        labels: (n,) numbers of classes; None without.
+        classes: their names; numbers without.
+        pictures: uint8 (n, side, side, 3), or pictures of which the n-th is of row n; None without.
+    """
+
+    count: int
+    ids: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    classes: Sequence[str] = ()
+    pictures: np.ndarray | Pictures | None = None
+
+    @classmethod
+    def of(
+        cls, count: int, ids: Any = None, labels: Any = None, classes: Sequence[str] = (), pictures: Any = None
+    ) -> "States":
+        """With everything checked.
+
+        Raises:
+            ValueError: something is not as long as there are rows, or labels have no class.
+        """
+        for name, given in (("ids", ids), ("labels", labels), ("pictures", pictures)):
+            if given is not None and len(given) != count:
+                raise ValueError(f"{name} must be as many as rows, {count}, got {len(given)}")
+        known, numbers = list(map(str, classes)), None
+        if labels is not None:
+            given = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
+            if not known:
+                values, numbers = np.unique(given, return_inverse=True)
+                known = [str(value) for value in values.tolist()]
+            elif given.dtype.kind not in "iu" or (count and not 0 <= given.min() <= given.max() < len(known)):
+                raise ValueError(f"labels must be numbers of the {len(known)} classes, got others")
+            else:
+                numbers = given
+        if isinstance(pictures, np.ndarray) and (pictures.dtype != np.uint8 or pictures.ndim not in (3, 4)):
+            raise ValueError(
+                f"pictures must be uint8 (n, height, width) or (n, height, width, 3), got {pictures.dtype} "
+                f"{pictures.shape}"
+            )
+        named = None if ids is None else np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
+        return cls(count, named, numbers, known, pictures)
+
+    def name(self, row: int) -> str:
+        """A state in words: its class and its name."""
+        told = f"row {row}" if self.ids is None else str(self.ids[row])
+        return told if self.labels is None else f"{self.classes[int(self.labels[row])]}, {told}"
+
+    def tag(self, row: int) -> str:
+        """The few letters that stand below a picture."""
+        if self.labels is not None:
+            return cut(self.classes[int(self.labels[row])], _LONGEST)
+        return cut(str(row) if self.ids is None else str(self.ids[row]), _LONGEST)
+
+    def images(self, rows: Sequence[int]) -> dict[int, str]:
+        """Data addresses of the pictures of some rows; nothing without pictures."""
+        wanted = sorted(set(rows))
+        if self.pictures is None or not wanted:
+            return {}
+        if isinstance(self.pictures, np.ndarray):
+            pixels = self.pictures[wanted]
+            step = max(1, -(-max(pixels.shape[1:3]) // (2 * _SIDE)))  # every step-th pixel of large ones
+            pixels = pixels[:, ::step, ::step]
+            if pixels.ndim == 3:
+                pixels = np.repeat(pixels[..., None], 3, -1)
+        else:
+            pixels = squares(self.pictures, torch.tensor(wanted), _SIDE)
+        return {row: address(one, photo=True) for row, one in zip(wanted, pixels, strict=True)}
+
+    def cell(self, row: int, images: dict[int, str]) -> str:
+        """The picture of a state, or its name where there is none."""
+        told = escape(self.name(row))
+        if row in images:
+            return f'<img class="coarse" alt="{told}" title="{told}" src="{images[row]}">'
+        return f'<span title="{told}">{escape(self.tag(row))}</span>'
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many letters, the middle of longer text left out.
+
+    Example:
+        >>> cut("a name", 10), cut("runs/2024/encoder-left", 10)
+        ('a name', 'runs…-left')
+    """
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2 + (most - 1) % 2
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
