@@ -93,6 +93,19 @@ def count(n: int, device: torch.device | str = "cpu") -> int:
     return int(total)
 
 
+def rows(n: int, device: torch.device | str = "cpu") -> tuple[slice, int]:
+    """Which samples of the whole batch this rank holds, when it holds n, and how many there are.
+
+    Samples are in order of rank, as `gather` has them. What is drawn for each sample from a generator that
+    all ranks share is drawn for the whole batch, and cut.
+    """
+    if world_size() == 1:
+        return slice(0, n), n
+    counts = gather(torch.tensor([[n]], dtype=torch.int64, device=device)).flatten().tolist()
+    start = sum(counts[: dist.get_rank(_group.get())])
+    return slice(start, start + n), sum(counts)
+
+
 def total(x: Tensor) -> Tensor:
     """Sum a tensor over ranks; differentiable."""
     if world_size() == 1:

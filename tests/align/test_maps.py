@@ -197,6 +197,17 @@ def test_a_wide_map_is_undone_by_a_pseudo_inverse() -> None:
     assert fitted.inverse_transform(y) == pytest.approx(x, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_constant_columns_can_be_ignored(kind: str) -> None:
+    x, y = paired(p=4, q=4)
+    wide, flat = np.insert(x, 2, 7.0, axis=1), np.insert(y, 0, -1.0, axis=1)
+    options = {"ridge": 1.0} if kind == "ridge" else {"rank": 2} if kind == "low_rank" else {}
+    fitted = AlignmentMap(kind, constant="ignore", **options).fit(wide, flat)
+    plain = AlignmentMap(kind, **options).fit(x, y)
+    assert fitted.transform(wide)[:, 1:] == pytest.approx(plain.transform(x), abs=1e-6)
+    assert fitted.transform(wide)[:, 0] == pytest.approx(-1.0, abs=1e-6)
+
+
 def test_the_numbers_of_the_spectrum() -> None:
     x = np.random.default_rng(0).normal(size=(300, 3))
     fitted = AlignmentMap("ols", standardise=False).fit(x, x * [3, 1, 2])

@@ -95,7 +95,7 @@ def test_list_names_everything_a_flag_takes(capsys):
     assert code == 0
     assert set(listed) == {
         *("worlds", "processes", "mixings", "laws", "objectives", "tests", "multivariate"),
-        *("samplers", "encoders", "schedules"),
+        *("samplers", "encoders", "schedules", "environments"),
     }
     assert set(listed["tests"]) == set(UNIVARIATE)
     assert set(listed["multivariate"]) == set(MULTIVARIATE)

@@ -130,8 +130,9 @@ def test_dino_is_the_cross_entropy_of_the_teacher_with_the_students_other_views(
     model = encoder()
     objective = DINO(4, prototypes=10, student_temperature=0.3, first_temperature=0.2, warmup=5)
     objective.start({"encoder": model})
+    part = objective.distillation
     with torch.no_grad():
-        objective.centre.copy_(torch.linspace(-0.3, 0.5, 10))
+        part.centre.copy_(torch.linspace(-0.3, 0.5, 10))
         objective.teacher.model.head.weight.mul_(torch.tensor([1.0, -1.0, 2.0, 0.5])[:, None])
     loss = objective({"encoder": model}, batch, generator(0))
 
@@ -143,15 +144,17 @@ def test_dino_is_the_cross_entropy_of_the_teacher_with_the_students_other_views(
             (functional.normalize(h, dim=-1) @ functional.normalize(head.weight, dim=-1).T).double().detach()
         )
 
-    taught = logits(objective.teacher.model, objective.teacher_head)[:global_views]
+    taught = logits(objective.teacher.model, part.teacher_head)[:global_views]
     if global_views == 1:  # the teacher's norms see its own views alone
         h = objective.teacher.model(batch.views[0])
-        taught = (
-            functional.normalize(h, dim=-1) @ functional.normalize(objective.teacher_head.weight, dim=-1).T
-        )
+        taught = functional.normalize(h, dim=-1) @ functional.normalize(part.teacher_head.weight, dim=-1).T
         taught = taught[None].double()
     truth = naive.distillation(
-        logits(model, objective.head).numpy(), taught.numpy(), objective.centre.double().numpy(), 0.3, 0.2
+        logits(model, part.head).numpy(),
+        taught.numpy(),
+        part.centre.double().numpy(),
+        0.3,
+        0.2,
     )
     assert loss.total.item() == pytest.approx(truth, rel=1e-5)
 
@@ -162,7 +165,7 @@ def test_after_a_step_teacher_centre_and_temperature_of_dino_have_moved():
     models = {"encoder": model}
     objective.start(models)
     before = {name: value.clone() for name, value in objective.teacher.model.named_parameters()}
-    assert objective.temperature == 0.04
+    assert objective.distillation.temperature == 0.04
     parts = [batch.rows(slice(0, 6)), batch.rows(slice(6, 12))]  # a batch in two parts
     for part in parts:
         objective(models, part, generator(0)).total.backward()
@@ -170,19 +173,19 @@ def test_after_a_step_teacher_centre_and_temperature_of_dino_have_moved():
     with torch.no_grad():
         for part in parts:
             h = objective.teacher.model(torch.cat(part.views[:2]))
-            means.append(objective.teacher_head(h).mean(0))
+            means.append(objective.distillation.teacher_head(h).mean(0))
         for parameter in model.parameters():
             parameter.add_(1.0)
-        objective.head.weight.add_(1.0)
-    head = objective.teacher_head.weight.clone()
+        objective.distillation.head.weight.add_(1.0)
+    head = objective.distillation.teacher_head.weight.clone()
     objective.after_step(models, 1)
-    assert objective.temperature == pytest.approx(0.04 + 0.03 / 4)
-    torch.testing.assert_close(objective.centre, 0.5 * torch.stack(means).mean(0))
+    assert objective.distillation.temperature == pytest.approx(0.04 + 0.03 / 4)
+    torch.testing.assert_close(objective.distillation.centre, 0.5 * torch.stack(means).mean(0))
     for name, value in objective.teacher.model.named_parameters():
         torch.testing.assert_close(value, before[name] + 0.25)
-    torch.testing.assert_close(objective.teacher_head.weight, head + 0.25)
+    torch.testing.assert_close(objective.distillation.teacher_head.weight, head + 0.25)
     objective.after_step(models, 100)
-    assert objective.temperature == pytest.approx(0.07)
+    assert objective.distillation.temperature == pytest.approx(0.07)
 
 
 def test_the_teacher_of_dino_gets_no_gradient():
@@ -190,8 +193,8 @@ def test_the_teacher_of_dino_gets_no_gradient():
     objective = DINO(4, 10)
     objective({"encoder": model}, images(), generator(0)).total.backward()
     assert all(parameter.grad is None for parameter in objective.teacher.parameters())
-    assert objective.teacher_head.weight.grad is None
-    assert objective.head.weight.grad.abs().sum() > 0
+    assert objective.distillation.teacher_head.weight.grad is None
+    assert objective.distillation.head.weight.grad.abs().sum() > 0
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

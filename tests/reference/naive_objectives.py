@@ -73,3 +73,59 @@ def distillation(
             target = softmax((teacher[u, i] - centre) / cold)
             losses.append(-float(target @ np.log(softmax(student[v, i] / hot))))
     return sum(losses) / len(losses)
+
+
+def union(offsets: list[tuple[int, int]], sides: tuple[int, int], grid: tuple[int, int]) -> set[int]:
+    """Patches, in reading order, that blocks with these upper left corners cover."""
+    return {
+        row * grid[1] + column
+        for top, left in offsets
+        for row in range(top, top + sides[0])
+        for column in range(left, left + sides[1])
+    }
+
+
+def balanced(scores: np.ndarray, temperature: float, iterations: int) -> np.ndarray:
+    """Sinkhorn's iteration as SwAV's pseudo-code has it: Q is (prototypes, samples) and sums to 1."""
+    q = np.exp(scores / temperature).T
+    q = q / q.sum()
+    prototypes, samples = q.shape
+    for _ in range(iterations):
+        for k in range(prototypes):
+            q[k] = q[k] / q[k].sum() / prototypes
+        for i in range(samples):
+            q[:, i] = q[:, i] / q[:, i].sum() / samples
+    return (q * samples).T
+
+
+def swapped(scores: np.ndarray, global_views: int, temperature: float, cold: float, iterations: int) -> float:
+    """SwAV of scores (view, n, K): codes of each global view, predicted from each other view."""
+    losses = []
+    for u in range(global_views):
+        codes = balanced(scores[u], cold, iterations)
+        for v, i in itertools.product(range(len(scores)), range(scores.shape[1])):
+            if v != u:
+                losses.append(-float(codes[i] @ np.log(softmax(scores[v, i] / temperature))))
+    return sum(losses) / len(losses)
+
+
+def momentum_contrast(queries: np.ndarray, keys: np.ndarray, temperature: float) -> float:
+    """2 T times InfoNCE of queries (view, n, dim) with keys (global view, n, dim) of other views: MoCo v3."""
+    unit = [
+        [[row / math.sqrt(float(row @ row)) for row in view] for view in part] for part in (queries, keys)
+    ]
+    losses = []
+    for v, u, i in itertools.product(range(len(queries)), range(len(keys)), range(queries.shape[1])):
+        if v != u:
+            likeness = np.array([float(unit[0][v][i] @ key) / temperature for key in unit[1][u]])
+            losses.append(-2 * temperature * math.log(softmax(likeness)[i]))
+    return sum(losses) / len(losses)
+
+
+def nearest_logarithm(x: np.ndarray) -> float:
+    """Minus the mean logarithm of the distance to the nearest other, on the sphere: KoLeo."""
+    unit = [row / math.sqrt(float(row @ row)) for row in x]
+    total = 0.0
+    for i, one in enumerate(unit):
+        total -= math.log(min(float(np.linalg.norm(one - unit[j])) for j in range(len(unit)) if j != i))
+    return total / len(x)

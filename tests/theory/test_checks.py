@@ -74,6 +74,16 @@ WRONG = {
     "isometry": {"orthogonal": False},
     "mazur-ulam": {"share": sp.Rational(1, 3)},
     "spiral": {"energy": 1},
+    "zero-loss": {"inverse": lambda a: a.T},
+    "near-invariance": {"power": 1},
+    "latent-state": {"correlated": 1},  # noise that depends on the state
+    "condition-product": {"bound": max},
+    "attenuation": {"power": 0},  # Equation 12 as if the first view had no noise
+    "white-map": {"matrix": stretched},
+    "probe-transfer": {"carry": lambda w: w},  # right for rotations only
+    "pair-noise": {"power": 1},
+    "pair-noise-residual": {"power": 1},
+    "pair-noise-sample": {"lost": 0},
 }
 
 

@@ -26,13 +26,14 @@ from isojepa.align.fits import (
 )
 from isojepa.align.moments import Moments
 from isojepa.align.penalties import GENERALISED, LEAVE_ONE_OUT, best_penalty, generalised, leave_one_out
-from isojepa.align.rows import as_array, as_rows, check_pairs, check_varied, chunks
+from isojepa.align.rows import as_array, as_rows, check_pairs, check_varied, chunks, constant
 from isojepa.arguments import check_count, check_number
 from isojepa.linear import LinearMap
 from isojepa.names import choose
 
 _WORK = 2e12  # multiplications of leave-one-out beyond which generalised cross-validation is used
 _PENALTIES = 20  # that are tried
+_CONSTANT = {"refuse": "say which", "ignore": "map them from and to their mean"}
 
 
 class NotFitted(ValueError, AttributeError):
@@ -49,6 +50,7 @@ class AlignmentMap:
         standardise: whether columns are scaled to variance 1; they are centred in any case. The nearest
             rotation of two embeddings as they are is asked for without.
         threshold: tau, the largest condition at which W is inverted as it is.
+        constant: "refuse" columns without spread, or "ignore" them: they are mapped from and to their mean.
         rank: directions that "cca" and "low_rank" keep; None for all ("cca") or those that noise does not
             explain ("low_rank").
 
@@ -88,12 +90,14 @@ class AlignmentMap:
         standardise: bool = True,
         threshold: float = 100.0,
         rank: int | None = None,
+        constant: str = "refuse",
     ) -> None:
         self.kind = kind
         self.ridge = ridge
         self.standardise = standardise
         self.threshold = threshold
         self.rank = rank
+        self.constant = constant
         self._check()
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
@@ -297,6 +301,7 @@ class AlignmentMap:
 
     def _check(self) -> None:
         choose("kind", self.kind, KINDS)
+        choose("constant", self.constant, _CONSTANT)
         check_number("threshold", self.threshold, "be at least 1", lambda value: value >= 1)
         if self.ridge is not None:
             check_number("ridge", self.ridge, "be at least 0", lambda value: value >= 0)
@@ -313,8 +318,10 @@ class AlignmentMap:
                 f"{moments.rows}: bring more, or use kind='ridge', whose penalty makes up for them"
             )
         scale = moments.scale
-        if self.standardise:
-            advice = "leave them out, or fit with standardise=False"
+        if self.standardise and self.constant == "ignore":
+            scale = np.where(constant(scale, moments.mean), 1.0, scale)
+        elif self.standardise:
+            advice = "leave them out, or fit with constant='ignore'"
             check_varied("first", scale[:first], moments.mean[:first], advice)
             check_varied("second", scale[first:], moments.mean[first:], advice)
         else:

@@ -30,7 +30,7 @@ import numpy as np
 import scipy
 
 from isojepa.align.canonical import canonical_variates
-from isojepa.align.explained import Chance, Explained, budget, by_chance, explained
+from isojepa.align.explained import Chance, Explained, budget, by_chance, explained, ridge_matrix
 from isojepa.align.fits import Spectrum
 from isojepa.align.maps import AlignmentMap
 from isojepa.align.moments import Moments
@@ -94,6 +94,8 @@ class Sameness:
         correlations: held-out canonical correlations, in the order of the fits.
         shared: number of shared directions.
         p: that the largest correlation is chance, corrected for their number.
+        spectrum: singular values of the linear map, largest first, between the directions that were compared.
+        condition: the largest of them over the smallest.
         budget: (pairs, R^2 by a linear map, by a rotation) after more and more pairs.
         pairs_needed: pairs after which R^2 of the verdict's map was within 0.01 of the last.
         map: of the verdict's kind, fitted on all pairs; None if unrelated or too few.
@@ -114,6 +116,8 @@ class Sameness:
     correlations: list[float] = field(default_factory=list, repr=False)
     shared: int = 0
     p: float = 1.0
+    spectrum: list[float] = field(default_factory=list, repr=False)
+    condition: float | None = None
     budget: list[tuple[int, float, float]] = field(default_factory=list, repr=False)
     pairs_needed: int | None = None
     map: AlignmentMap | None = field(default=None, repr=False)
@@ -205,6 +209,7 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
     left, right = _unshared(x, y, shared, (left, right))
     verdict = _verdict(related, linear, back, rotation, (left, right))
     curve = budget(x, y, named, seed)
+    spectrum = np.linalg.svd(ridge_matrix(Moments.of(x, y)), compute_uv=False)
     kind = {"rotation": "scaled_procrustes", "linear": "ridge", "partly": "low_rank"}.get(verdict)
     fitted = None
     if kind is not None:
@@ -228,6 +233,8 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
         correlations=correlations.tolist(),
         shared=int(shared.sum()),
         p=p,
+        spectrum=spectrum.tolist(),
+        condition=float(spectrum[0] / spectrum[-1]) if spectrum[-1] > 0 else None,
         budget=curve,
         pairs_needed=_needed(curve, verdict),
         map=fitted,

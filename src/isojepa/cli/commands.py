@@ -147,8 +147,8 @@ class List:
     """Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take."""
 
     kind: tyro.conf.Positional[str] = "all"
-    """One of worlds, processes, mixings, laws, encoders, objectives, tests, multivariate (tests), samplers,
-    schedules; or all. Those of other installed packages are listed too."""
+    """One of worlds, environments, processes, mixings, laws, encoders, objectives, tests, multivariate
+    (tests), samplers, schedules; or all. Those of other installed packages are listed too."""
     json: bool = False
     """Print as JSON."""
 

@@ -73,6 +73,11 @@ COMMANDS = {
         "Probe",
         "How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.",
     ),
+    "same": Command(
+        "isojepa.cli.same",
+        "Same",
+        "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

@@ -1,6 +1,7 @@
 """Models as people name them on the command line: a record, a backbone of timm, an encoder of one's own."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from isojepa.cli.callables import is_callable_name, load_callable
 from isojepa.cli.printing import out
 from isojepa.exports.inputs import Input, input_of, known_of
 from isojepa.training.records import Record
+from isojepa.worlds.images.choice import shorter_side
+from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 
 NORMALS = {  # mean and deviation; those of ImageNet are what most published backbones are trained with
@@ -55,6 +58,57 @@ def open_model(
     if not _NAME.fullmatch(text) or source.suffix in (*FILES, ".npy", ".py"):
         raise ValueError(f"{text} does not exist; an encoder of your own is file.py:function")
     return _backbone(text, channels, size, weights, seed, quiet)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A model, and how pictures are shown to it.
+
+    Attributes:
+        model: what `open_model` gives.
+        channels, size: of the pictures.
+        mean, std: that they are normalised by.
+    """
+
+    model: Any
+    channels: int
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def takes(self, pictures: Pictures) -> Pictures:
+        """Pictures with the channels that the model takes."""
+        return pictures if pictures.channels == self.channels else Part(pictures, channels=self.channels)
+
+
+def see(
+    source: Path,
+    pictures: Pictures,
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+    normalize: str = "auto",
+    weights: Path | None = None,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Seen:
+    """A model that a person named, and how it is shown pictures: as its record was, else as they are.
+
+    Args:
+        source, weights, seed, quiet: as of `open_model`.
+        pictures: whose size, channels and colours count where nothing else says.
+        size: side of the square that pictures are cut to.
+        channels: 1 or 3.
+        normalize: one of `NORMALS`.
+    """
+    given = trained_on(source)
+    own = pictures.channels if given is None else given.shape[0]
+    channels = channels or (3 if weights is not None else own)
+    shown = pictures if pictures.channels == channels else Part(pictures, channels=channels)
+    mean, std = normals(normalize, shown, given)
+    size = size or (shorter_side(shown) if given is None else given.shape[-1])
+    model = open_model(source, channels=channels, size=size, weights=weights, seed=seed, quiet=quiet)
+    return Seen(model, channels, size, mean, std)
 
 
 def trained_on(source: Path) -> Input | None:

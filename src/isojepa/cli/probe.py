@@ -12,7 +12,7 @@ from torch import nn
 
 from isojepa.arguments import check_count, check_number
 from isojepa.certificates import read_array
-from isojepa.cli.models import FILES, NORMALS, normals, open_model, trained_on
+from isojepa.cli.models import FILES, NORMALS, Seen, see
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
@@ -25,7 +25,6 @@ from isojepa.evaluations.scores import Score, examples, held_out
 from isojepa.evaluations.transfer import common_labels
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
@@ -109,7 +108,7 @@ class Probe:
     """Print the numbers as JSON."""
 
     def run(self) -> int:
-        self._seen: _Seen | None = None  # nothing of a file of features
+        self._seen: tuple[Seen, Pictures, Pictures] | None = None  # nothing of a file of features
         for name in self.probes:
             choose("probe", name, _PROBES)  # what cannot be asked for is told before the work
         choose("normalize", self.normalize, NORMALS)
@@ -160,7 +159,18 @@ class Probe:
         y, test_y = common_labels(train, test)
         if len(np.unique(y)) < 2:
             raise ValueError(f"{self.data} must have pictures of two classes at least, got {train.classes}")
-        seen = self._seen = self._seeing(train, test)
+        seen = see(
+            self.source,
+            train,
+            size=self.size,
+            channels=self.channels,
+            normalize=self.normalize,
+            weights=self.weights,
+            seed=self.seed,
+            quiet=self.json,
+        )
+        train, test = seen.takes(train), seen.takes(test)
+        self._seen = seen, train, test
         x, test_x = (
             features_of(
                 seen.model,
@@ -171,7 +181,7 @@ class Probe:
                 std=seen.std,
                 progress=self._progress,
             )
-            for one in (seen.train, seen.test)
+            for one in (train, test)
         )
         examples(x, y, test_x, test_y)  # what is wrong with features is told before any probe
         return x, y, test_x, test_y, tuple(train.classes)
@@ -199,40 +209,18 @@ class Probe:
         order = torch.randperm(len(pictures), generator=generator(self.seed, name))
         return Part(pictures, order[:most].sort().values)
 
-    def _seeing(self, train: Pictures, test: Pictures) -> "_Seen":
-        """The model, and the pictures as it takes them."""
-        given = trained_on(self.source)
-        own = train.channels if given is None else given.shape[0]
-        channels = self.channels or (3 if self.weights is not None else own)
-        train, test = (
-            one if one.channels == channels else Part(one, channels=channels) for one in (train, test)
-        )
-        mean, std = normals(self.normalize, train, given)
-        size = self.size or (shorter_side(train) if given is None else given.shape[-1])
-        model = open_model(
-            self.source,
-            channels=channels,
-            size=size,
-            weights=self.weights,
-            seed=self.seed,
-            quiet=self.json,
-        )
-        return _Seen(model, train, test, size, mean, std)
-
     def _fine_tuned(self, epochs: float) -> Score:
         """Accuracy of the model when all of it has learned from labels."""
         from isojepa.training.fine_tuning import fine_tune, plain_crops
 
-        seen = self._seen
-        if seen is None or not isinstance(seen.model, nn.Module):
+        if self._seen is None or not isinstance(self._seen[0].model, nn.Module):
             raise ValueError("fine_tune needs a model: a record, a backbone or a module, got features alone")
         check_number("fine_tune", epochs, "be a positive number of epochs", lambda value: value > 0)
-        batch = min(128, len(seen.train))
+        seen, train, test = self._seen
+        batch = min(128, len(train))
         views = plain_crops(seen.size, seen.mean, seen.std)
-        steps = max(1, round(epochs * len(seen.train) / batch))
-        found = fine_tune(
-            seen.model, seen.train, seen.test, views=views, seed=self.seed, steps=steps, batch=batch
-        )
+        steps = max(1, round(epochs * len(train) / batch))
+        found = fine_tune(seen.model, train, test, views=views, seed=self.seed, steps=steps, batch=batch)
         return found.score
 
     def _of_file(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
@@ -251,18 +239,6 @@ class Probe:
             x, y, test_x, test_y = x[~aside], y[~aside], x[aside], y[aside]
         data = examples(x, y, test_x, test_y)
         return data.x, data.y, data.test_x, data.test_y, tuple(map(str, range(data.classes)))
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A model, and the pictures as it takes them."""
-
-    model: Any
-    train: Pictures
-    test: Pictures
-    size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
 
 def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...]) -> None:

@@ -4,6 +4,7 @@ What a backbone answers, for pictures (batch, channels, height, width):
 
     features          (batch, num_features): pooled as the model pools, behind a linear map where `dim` is set
     tokens            (batch, token, channels): one vector for each patch of a ViT or position of a map
+    encode            features and tokens of some patches alone, of a plain ViT: what masked objectives train
     maps              (batch, channels, height, width): the same as a picture, to look at
     layers_features   (batch, ...): what published probes read: of a ViT the [CLS] tokens behind its last two
                       blocks, each through the final LayerNorm, side by side; of others the pooled features
@@ -28,6 +29,7 @@ from isojepa.encoders.convnets import small_model
 from isojepa.encoders.layers import linear
 from isojepa.encoders.model import Headed
 from isojepa.encoders.modes import evaluating
+from isojepa.encoders.patches import Encoded, check_mask, encode_patches, patch_grid, select
 from isojepa.encoders.projector import Projector, projector_widths
 from isojepa.encoders.timm_models import create, feature_dim, is_transformer, is_vit, pooled_dim
 from isojepa.registry import Context, Spec, register
@@ -117,17 +119,41 @@ class Backbone(nn.Module):
             ValueError: the backbone has none, or the mask is not one of them.
         """
         tokens = self.maps(x).flatten(2).transpose(1, 2)
-        if mask is None:
-            return tokens
-        if mask.shape != tokens.shape[:2] or mask.dtype != torch.bool:
-            raise ValueError(
-                f"mask must be True and False of shape {tuple(tokens.shape[:2])}, got {mask.dtype} of "
-                f"{tuple(mask.shape)}"
-            )
-        counts = mask.sum(1)
-        if bool((counts != counts[0]).any()):
-            raise ValueError(f"mask must have as many True in each row, got {counts.tolist()}")
-        return tokens[mask].reshape(len(x), -1, tokens.shape[-1])
+        return tokens if mask is None else select(tokens, mask)
+
+    def grid(self, x: Tensor) -> tuple[int, int]:
+        """Rows and columns of the patches that pictures are cut into.
+
+        Raises:
+            ValueError: the backbone is no plain ViT.
+        """
+        return patch_grid(self.body, x)
+
+    def encode(self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None) -> Encoded:
+        """Features and tokens of the patches that are visible, which alone are computed.
+
+        Args:
+            x: pictures.
+            visible: (batch, token) of True and False; all by default. Without a filler as many True in each
+                row.
+            filler: (channels,) what stands in the place of each hidden patch, so that all are computed.
+
+        Returns:
+            As `features` and `tokens` have them: of the visible patches, or with a filler of all.
+
+        Raises:
+            ValueError: the backbone is no plain ViT, or `visible` is no mask of its patches.
+        """
+        height, width = self.grid(x)
+        if visible is not None:
+            check_mask(visible, (len(x), height * width), even=filler is None)
+        body: Any = self.body
+        found = self._called(lambda x: encode_patches(body, x, visible, filler), x)
+        return Encoded(self.reduction(body.forward_head(found)), found[:, body.num_prefix_tokens :])
+
+    def project(self, features: Tensor) -> Tensor:
+        """The features: there is no head."""
+        return features
 
     def maps(self, x: Tensor) -> Tensor:
         """The features of each patch or position as a picture (batch, channels, height, width).

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
+from isojepa.encoders.patches import Encoded, patch_model
 
 Encoder = Callable[[Tensor], Any]
 
@@ -81,12 +82,24 @@ class Headed(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """What the head makes of it."""
-        h: Tensor = self.head(self.features(x))
-        return h
+        return self.project(self.features(x))
 
     def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """The backbone's tokens."""
         return as_model(self.backbone).tokens(x, mask)
+
+    def grid(self, x: Tensor) -> tuple[int, int]:
+        """Rows and columns of the backbone's patches."""
+        return patch_model(as_model(self.backbone)).grid(x)
+
+    def encode(self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None) -> Encoded:
+        """What the backbone makes of some patches."""
+        return patch_model(as_model(self.backbone)).encode(x, visible, filler)
+
+    def project(self, features: Tensor) -> Tensor:
+        """What the head makes of features."""
+        h: Tensor = self.head(features)
+        return h
 
     def forward(self, x: Tensor) -> Tensor:
         """The embedding."""

@@ -27,11 +27,19 @@ def evaluating(encoder: Any) -> Iterator[None]:
             part.training = mode
 
 
-def embed(encoder: Encoder | Model, x: Tensor, chunk: int = 4096) -> Tensor:
-    """Embed observations (n, ...) on the encoder's device, in evaluation mode; the result is on the CPU."""
+def embed(encoder: Encoder | Model, x: Tensor, chunk: int = 4096, features: bool = False) -> Tensor:
+    """Embed observations (n, ...) on the encoder's device, in evaluation mode; the result is on the CPU.
+
+    Args:
+        encoder: a model, module or function.
+        x: the observations.
+        chunk: rows at once.
+        features: whether features are asked for in place of the embedding.
+    """
     model, device = as_model(encoder), device_of(encoder)
+    answer = model.features if features else model.embed
     with evaluating(encoder), torch.no_grad():
-        return torch.cat([_rows(model.embed(part.to(device)), part).cpu() for part in x.split(chunk)])
+        return torch.cat([_rows(answer(part.to(device)), part).cpu() for part in x.split(chunk)])
 
 
 def _rows(found: Any, x: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from isojepa.arguments import check_count
 from isojepa.encoders.model import Encoder, Headed, Model, as_model, device_of, module_of
 from isojepa.encoders.modes import evaluating
+from isojepa.names import choose
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.resample import whole
@@ -39,6 +40,7 @@ def features_of(
     channels: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    what: str = "probe",
     progress: Callable[[int, int, str], None] = lambda done, total, name: None,
 ) -> np.ndarray:
     """Features of pictures by a model.
@@ -51,6 +53,7 @@ def features_of(
         ids: numbers of the pictures; by default all of them.
         channels: that the model takes, 1 or 3, to which pictures are turned; by default those they have.
         mean, std: of each channel, that pictures are normalised by; by default the pictures' own.
+        what: "probe" for what the backbone recommends to probes, "features" or "embedding".
         progress: is called with done, total and what is next.
 
     Returns:
@@ -72,7 +75,7 @@ def features_of(
     batch = check_count("batch", batch)
     ids = torch.arange(len(pictures)) if ids is None else ids
     mean, std = pictures.mean if mean is None else mean, pictures.std if std is None else std
-    read, device = reading(model), device_of(model)
+    read, device = reading(model, what), device_of(model)
     found: np.ndarray | None = None
     with evaluating(model), torch.no_grad():
         for start in range(0, len(ids), batch):
@@ -89,8 +92,11 @@ def features_of(
     return found
 
 
-def reading(model: Encoder | Model) -> Callable[[Tensor], Any]:
-    """What probes call of a model: what its backbone recommends, else its features."""
+def reading(model: Encoder | Model, what: str = "probe") -> Callable[[Tensor], Any]:
+    """What is called of a model: what its backbone recommends to probes, its features or its embedding."""
+    choose("what", what, dict.fromkeys(("probe", "features", "embedding")))
+    if what != "probe":
+        return as_model(model).features if what == "features" else as_model(model).embed
     module = module_of(model)
     for part in (module, module.backbone if isinstance(module, Headed) else None):
         if isinstance(part, Layered):

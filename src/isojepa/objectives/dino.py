@@ -14,45 +14,18 @@ projector), prototypes that stay fixed in the first epoch, a decay that rises to
 rises. There is no weight: nothing is balanced against anything.
 """
 
-import copy
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
 
-from isojepa import ranks
-from isojepa.arguments import check_count, checked
-from isojepa.encoders.averages import follow
-from isojepa.objectives.loss import Loss, at_least_float32, check_views
+from isojepa.arguments import checked
+from isojepa.objectives.distillation import Distillation, across_views, entropy
+from isojepa.objectives.loss import Loss, check_views
 from isojepa.objectives.objective import Models, Objective, embed_views
 from isojepa.objectives.teachers import Teacher
 from isojepa.registry import Context, Spec, register
-from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch
-
-
-class Prototypes(nn.Module):
-    """Cosines of embeddings with learned directions.
-
-    Args:
-        dim: of the embeddings.
-        count: number of directions.
-        seed: draws the first ones.
-    """
-
-    @checked
-    def __init__(self, dim: int, count: int, seed: int = 0) -> None:
-        super().__init__()
-        shape = check_count("count", count), check_count("dim", dim)
-        self.weight = nn.Parameter(torch.randn(shape, generator=make_generator(seed, "prototypes")))
-
-    def forward(self, h: Tensor) -> Tensor:
-        """(..., dim) to (..., count)."""
-        h = at_least_float32(h)
-        return functional.normalize(h, dim=-1) @ functional.normalize(self.weight.to(h), dim=-1).T
 
 
 class DINO(Objective):
@@ -72,14 +45,11 @@ class DINO(Objective):
     Example:
         >>> from isojepa.encoders.model import as_model
         >>> batch = Batch((torch.randn(16, 8),) * 4, global_views=2)
-        >>> models = {"encoder": as_model(nn.Linear(8, 4))}
+        >>> models = {"encoder": as_model(torch.nn.Linear(8, 4))}
         >>> loss = DINO(dim=4, prototypes=32)(models, batch, torch.Generator())
         >>> sorted(loss.terms)
         ['alignment', 'teacher_entropy']
     """
-
-    centre: Tensor
-    steps: Tensor
 
     @checked
     def __init__(
@@ -95,32 +65,17 @@ class DINO(Objective):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        temperatures = {
-            "student_temperature": student_temperature,
-            "teacher_temperature": teacher_temperature,
-            "first_temperature": first_temperature,
-        }
-        for name, value in temperatures.items():
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {value}")
-        if warmup < 0:
-            raise ValueError(f"warmup must not be negative, got {warmup}")
-        if not 0 <= centre_decay <= 1:
-            raise ValueError(f"centre_decay must lie in [0, 1], got {centre_decay}")
-        self.student_temperature, self.teacher_temperature = student_temperature, teacher_temperature
-        self.first_temperature, self.warmup, self.centre_decay = first_temperature, warmup, centre_decay
-        self.head = Prototypes(dim, prototypes, seed)
+        self.distillation = Distillation(
+            dim,
+            prototypes,
+            student_temperature,
+            teacher_temperature,
+            first_temperature,
+            warmup,
+            centre_decay,
+            seed=seed,
+        )
         self.teacher = Teacher(decay)
-        self.teacher_head = copy.deepcopy(self.head).requires_grad_(False)
-        self.register_buffer("centre", torch.zeros(prototypes))
-        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-        self._seen: list[Tensor] = []  # mean logits of the teacher in the parts of this step's batch
-
-    @property
-    def temperature(self) -> float:
-        """T_t of the next step."""
-        done = min(1.0, int(self.steps) / self.warmup) if self.warmup else 1.0
-        return self.first_temperature + done * (self.teacher_temperature - self.first_temperature)
 
     def start(self, models: Models) -> None:
         """Copy the model as the teacher."""
@@ -132,37 +87,14 @@ class DINO(Objective):
         h = check_views(embed_views(model, batch.views), generator)
         taught = self.teacher(model, batch.views[: batch.global_views])
         with torch.autocast(h.device.type, enabled=False):  # sums over a batch need their digits
-            student = functional.log_softmax(self.head(h) / self.student_temperature, -1)
-            with torch.no_grad():
-                logits = self.teacher_head(taught)
-                log_target = functional.log_softmax((logits - self.centre) / self.temperature, -1)
-                target = log_target.exp()
-            n = ranks.count(h.shape[1], h.device)
-            if self.training:
-                self._seen.append(ranks.total(logits.sum((0, 1))) / (n * len(logits)))
-            # every student's view meets the teacher's other views: all of them, less its own
-            others = target.sum(0).expand(len(h), -1, -1).clone()
-            others[: len(target)] -= target
-            met = len(h) * len(target) - len(target)
-            alignment = -ranks.total((others * student).sum()) / (n * met)
-            entropy = -ranks.total((target * log_target).sum()) / (n * len(target))
-        return Loss(alignment, {"alignment": alignment, "teacher_entropy": entropy})
+            target, log_target = self.distillation.teach(taught)
+            alignment = across_views(self.distillation.student(h), target)
+        return Loss(alignment, {"alignment": alignment, "teacher_entropy": entropy(target, log_target)})
 
     def after_step(self, models: Models, step: int) -> None:
         """Move the teacher, the centre and the temperature."""
-        self.teacher.follow(next(iter(models.values())))
-        follow(self.teacher_head, self.head, self.teacher.decay)
-        if self._seen:
-            self.centre.lerp_(torch.stack(self._seen).mean(0).to(self.centre), 1 - self.centre_decay)
-        self._seen = []
-        self.steps.fill_(step)
-
-    def extra_repr(self) -> str:
-        return (
-            f"student_temperature={self.student_temperature}, "
-            f"teacher_temperature={self.teacher_temperature}, first_temperature={self.first_temperature}, "
-            f"warmup={self.warmup}, centre_decay={self.centre_decay}"
-        )
+        self.teacher.follow(next(iter(models.values())), step)
+        self.distillation.after_step(step, self.teacher.decay_at(step))
 
 
 @register("objective", "dino")

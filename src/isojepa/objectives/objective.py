@@ -22,13 +22,16 @@ Models = Mapping[str, Model]
 
 
 class Objective(nn.Module):
-    """What is minimised. Subclasses define `forward`, `start` and `after_step` where they act then."""
+    """What is minimised. Subclasses define `forward`, and `start`, `plan`, `after_step` if they act then."""
 
     def start(self, models: Models) -> None:
         """Look at the models before the first step, e.g. copy one as a teacher; called by whoever trains.
 
         A checkpoint is read after it, so what is made here is also what a run goes on with.
         """
+
+    def plan(self, steps: int) -> None:
+        """Hear how many steps the run has, for what is scheduled over them; called by whoever trains."""
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch.

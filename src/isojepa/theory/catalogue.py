@@ -9,10 +9,13 @@ from isojepa.theory import (
     dirichlet,
     forward,
     hermite,
+    latent_state,
+    mismatch,
     pairs,
     planning,
     rigidity,
     stability,
+    symmetry,
     uniqueness,
 )
 from isojepa.theory.check import Check, Outcome, select
@@ -70,6 +73,16 @@ CHECKS: tuple[Check, ...] = (
     rigidity.isometry,
     rigidity.mazur_ulam,
     rigidity.spiral,
+    symmetry.zero_loss,
+    symmetry.near_invariance,
+    latent_state.latent_state,
+    latent_state.condition_product,
+    latent_state.attenuation,
+    latent_state.white_map,
+    latent_state.probe_transfer,
+    mismatch.pair_noise,
+    mismatch.pair_noise_residual,
+    mismatch.pair_noise_sample,
 )
 
 # what the table of the paper's appendix on Lean lists as axiomatized

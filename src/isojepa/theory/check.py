@@ -35,6 +35,7 @@ THEOREMS = {
     "stability": "Theorem 3: approximate optima recover approximately",
     "planning": "Theorem 4: planning in the embedding is planning in the world",
     "dirichlet": "The second proof of Theorem 1: Dirichlet energy",
+    "alignment": "Social-JEPA: encoders of one world that differ by an invertible linear map",
 }
 
 _EXACT = ("symbolic", "exact rational", "Groebner basis")

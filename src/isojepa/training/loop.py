@@ -141,6 +141,7 @@ class _Training:
         if recipe.sync_norms and team.size > 1:
             self.models = {name: synchronised(module) for name, module in models.items()}
         self.learner = Learner(self.models, objective)
+        self.learner.objective.plan(recipe.steps)
         self.half = None if recipe.precision == "float32" else getattr(torch, recipe.precision)
         self.health = Health(tuple(models))
         self.names: list[str] = []

@@ -17,6 +17,8 @@ from isojepa.worlds.mixings import (
     Spiral,
 )
 from isojepa.worlds.observed import Observed
+from isojepa.worlds.observers import Observers, Pairs, environment
+from isojepa.worlds.paired import Paired, Pairing
 from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
@@ -36,7 +38,11 @@ __all__ = [
     "Mixing",
     "NoisyCopies",
     "Observed",
+    "Observers",
     "OrnsteinUhlenbeck",
+    "Paired",
+    "Pairing",
+    "Pairs",
     "Parabola",
     "Path",
     "Process",
@@ -49,4 +55,5 @@ __all__ = [
     "Streams",
     "World",
     "as_source",
+    "environment",
 ]

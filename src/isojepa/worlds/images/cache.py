@@ -175,7 +175,7 @@ def cached(
     if found is None:
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with _locked(root / f"{key}.lock"):
+            with locked(root / f"{key}.lock"):
                 found = _tried(folder)  # somebody else may have made it meanwhile
                 if found is None:
                     found = _made(origin, root, key, largest, compressed)
@@ -219,7 +219,7 @@ def _made(origin: Origin, root: Path, key: str, largest: int | None, compressed:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Inside, no other process holds the same lock; where the system has none, nothing is held."""
     try:
         import fcntl

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, checked
-from isojepa.seeds import generator
+from isojepa.arguments import checked
 from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.observers import held_out_rows
 
 _LUMA = (0.299, 0.587, 0.114)  # of ITU-R 601, by which Pillow turns colours into grey
 
@@ -101,20 +101,12 @@ def divide(
     Raises:
         ValueError: the share is not in (0, 1), states are not one for each picture, or are fewer than two.
     """
-    if not 0 < held_out < 1:
-        raise ValueError(f"held_out must lie in (0, 1), got {held_out}")
     groups = torch.arange(len(pictures)) if states is None else torch.as_tensor(states)
     if groups.shape != (len(pictures),):
         raise ValueError(
             f"states must be {len(pictures)} numbers, one for each picture, got {tuple(groups.shape)}"
         )
-    _, numbers = torch.unique(groups, return_inverse=True)
-    count = int(numbers.max()) + 1
-    check_count("the number of states", count, 2)
-    second = min(count - 1, max(1, round(held_out * count)))
-    chosen = torch.zeros(count, dtype=torch.bool)
-    chosen[torch.randperm(count, generator=generator(seed, "divide"))[:second]] = True
-    aside = chosen[numbers]
+    aside = held_out_rows(groups, held_out, seed)
     return Part(pictures, (~aside).nonzero()[:, 0]), Part(pictures, aside.nonzero()[:, 0])
 
 
