@@ -73,14 +73,23 @@ def explained(
     more = [1 + width / max(fitted - width - 1, 1) for width in (p, q)] + [1 + max(p, q) / (2 * fitted)]
     found = []
     for row, other in ((0, 0), (1, 1), (2, 0)):
-        total = float(spread[other].mean())
-        rest = float(residual[row].mean()) / total
-        influence = -(residual[row] - rest * spread[other]) / total
-        if ids is not None:
-            influence = _by_state(influence, ids)
-        interval = from_samples(influence, confidence, 1 - rest)
-        found.append(Explained(interval, 1 - rest / more[row]))
+        interval = explained_share(residual[row], spread[other], ids, confidence)
+        found.append(Explained(interval, 1 - (1 - interval.estimate) / more[row]))
     return found[0], found[1], found[2]
+
+
+def explained_share(residual: np.ndarray, spread: np.ndarray, ids: Any, confidence: float) -> Interval:
+    """1 - sum e_i / sum s_i with its interval.
+
+    Args:
+        residual, spread: (n,) squared residuals and squared deviations of the rows.
+        ids: (n,) of their states, whose rows go together; None for one row each.
+        confidence: of the interval.
+    """
+    total = float(spread.mean())
+    rest = float(residual.mean()) / total
+    influence = -(residual - rest * spread) / total
+    return from_samples(influence if ids is None else _by_state(influence, ids), confidence, 1 - rest)
 
 
 def by_chance(

@@ -44,7 +44,7 @@ def match(first_ids: Any, second_ids: Any, partial: bool = False) -> tuple[np.nd
         >>> match(["b", "a"], ["a", "b"])
         (array([0, 1]), array([1, 0]))
     """
-    first, second = _ids("first_ids", first_ids), _ids("second_ids", second_ids)
+    first, second = state_ids("first_ids", first_ids), state_ids("second_ids", second_ids)
     if (first.dtype.kind in "iu") != (second.dtype.kind in "iu"):
         raise ValueError(f"both ids must be numbers, or both text, got {first.dtype} and {second.dtype}")
     for name, ids in (("first_ids", first), ("second_ids", second)):
@@ -84,7 +84,7 @@ def split_states(rows: int, ids: Any = None, share: float = 0.5, seed: int = 0) 
         [2, 3]
     """
     check_number("share", share, "lie between 0 and 1", lambda value: 0 < value < 1)
-    named = np.arange(rows) if ids is None else _ids("ids", ids)
+    named = np.arange(rows) if ids is None else state_ids("ids", ids)
     if len(named) != rows:
         raise ValueError(f"ids must be as many as rows, {rows}, got {len(named)}")
     states, state = np.unique(named, return_inverse=True)
@@ -104,7 +104,7 @@ def folds(rows: int, count: int, ids: Any = None, seed: int = 0) -> list[Split]:
     Raises:
         ValueError: there are fewer states than folds, or not as many ids as rows.
     """
-    named = np.arange(rows) if ids is None else _ids("ids", ids)
+    named = np.arange(rows) if ids is None else state_ids("ids", ids)
     if len(named) != rows:
         raise ValueError(f"ids must be as many as rows, {rows}, got {len(named)}")
     states, state = np.unique(named, return_inverse=True)
@@ -115,7 +115,12 @@ def folds(rows: int, count: int, ids: Any = None, seed: int = 0) -> list[Split]:
     return [Split(np.flatnonzero(fold[state] != k), np.flatnonzero(fold[state] == k)) for k in range(count)]
 
 
-def _ids(name: str, ids: Any) -> np.ndarray:
+def state_ids(name: str, ids: Any) -> np.ndarray:
+    """Ids (n,), whole numbers or text.
+
+    Raises:
+        ValueError: they are something else.
+    """
     array = np.asarray(ids.detach().cpu() if isinstance(ids, torch.Tensor) else ids)
     if array.ndim != 1 or array.dtype.kind not in "iuUS":
         raise ValueError(

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from isojepa.arguments import check_count, checked
 from isojepa.encoders.attention import class_attention
+from isojepa.encoders.classics import classic
 from isojepa.encoders.convnets import small_model
 from isojepa.encoders.layers import linear
 from isojepa.encoders.model import Headed
@@ -42,7 +43,8 @@ class Backbone(nn.Module):
     """A model of pictures: features, tokens and maps.
 
     Args:
-        backbone: a name of timm's, "convnet", "resnet18-small" (see `isojepa.encoders.convnets`), or a module
+        backbone: a name of timm's, "convnet", "resnet18-small" (see `isojepa.encoders.convnets`),
+            "alexnet-features" and others of `isojepa.encoders.classics`, or a module
             from pictures to features (batch, dim), or to maps, which are averaged.
         in_channels: of a picture.
         image_size: side of the largest pictures it will see, for models that are built for a size; the
@@ -284,12 +286,12 @@ class BackboneSpec(Spec):
         """The dimension that is asked for, or that of the pooled features."""
         if self.features is not None:
             return self.features
-        small = small_model(self.backbone)
+        small = _own_model(self.backbone)
         return pooled_dim(self.backbone, self.options) if small is None else small.num_features
 
     def transformer(self, context: Context) -> bool:
         """Whether the backbone is one of timm's vision transformers."""
-        return small_model(self.backbone) is None and is_transformer(self.backbone, self.options)
+        return _own_model(self.backbone) is None and is_transformer(self.backbone, self.options)
 
 
 def _body(
@@ -297,7 +299,7 @@ def _body(
 ) -> tuple[nn.Module, int]:
     """The module, and the dimension of its pooled features."""
     if isinstance(backbone, str):
-        small = small_model(backbone, in_channels, seed)
+        small = _own_model(backbone, in_channels, seed)
         if small is None:
             made = create(backbone, in_channels, image_size, options, seed)
             return made, feature_dim(made)
@@ -319,6 +321,12 @@ def _body(
         got = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
         raise ValueError(f"a backbone must return (batch, dim) or (batch, dim, height, width), got {got}")
     return backbone, h.shape[1]
+
+
+def _own_model(name: str, in_channels: int = 3, seed: int = 0) -> Any:
+    """A network of this package by its name; None if it has none."""
+    small = small_model(name, in_channels, seed)
+    return classic(name, in_channels, seed) if small is None else small
 
 
 def _pictures(context: Context) -> tuple[int, int]:

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from isojepa.encoders.convnets import NAMES
+from isojepa.encoders.classics import NAMES as CLASSICS
+from isojepa.encoders.convnets import NAMES as SMALL
 from isojepa.names import shown
 from isojepa.seeds import borrowed
 from isojepa.vision import import_timm
 
+NAMES = (*SMALL, *CLASSICS)  # of this package
 _OURS = ("pretrained", "num_classes", "in_chans", "checkpoint_path", "cache_dir")  # not for options to say
 _NEAR = 3  # names that a message proposes
 
