@@ -151,4 +151,3 @@ def _angle(cosine: float) -> float:
 
 def _centred(pair: Pair) -> tuple[Tensor, Tensor]:
     return centred(pair.first, scale=False), centred(pair.second, scale=False)
-

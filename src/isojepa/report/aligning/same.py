@@ -97,7 +97,9 @@ def _headline(found: Sameness, names: tuple[str, str]) -> str:
     one, two = (cut(name, _NAME) for name in names)
     if found.verdict == "too-few":
         return f"Too few pairs to tell whether {one} and {two} are the same."
-    return f"{one[:1].upper() + one[1:] if one == 'the first' else one} and {two} are {VERDICTS[found.verdict]}."
+    return (
+        f"{one[:1].upper() + one[1:] if one == 'the first' else one} and {two} are {VERDICTS[found.verdict]}."
+    )
 
 
 def _meaning(found: Sameness) -> str:
@@ -158,7 +160,9 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
         }
         if near is not None:
             kept, chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
-            tiles["Neighbours"] = Tile("neighbours", kept, f"are the same in both; by chance {chance}", "plain")
+            tiles["Neighbours"] = Tile(
+                "neighbours", kept, f"are the same in both; by chance {chance}", "plain"
+            )
         return tiles
     tiles = {
         "R² by a rotation": _r2(found.rotation.r2),
@@ -175,13 +179,20 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
         )
     narrow = min(found.first.dimensions, found.second.dimensions)
     tone = "good" if found.shared == narrow else "fair" if found.shared else "poor"
-    tiles["Shared directions"] = Tile("directions", f"{found.shared} of {narrow}", "correlate on states left out", tone)
+    tiles["Shared directions"] = Tile(
+        "directions", f"{found.shared} of {narrow}", "correlate on states left out", tone
+    )
     if found.map is not None:
         shape = MapShape.of(found.map)
         kept = f" over {len(shape.values)} directions" if shape.lost else ""
-        tiles["κ(W)"] = Tile("map", short(shape.condition), f"largest by smallest singular value{kept}", "plain")
+        tiles["κ(W)"] = Tile(
+            "map", short(shape.condition), f"largest by smallest singular value{kept}", "plain"
+        )
         tiles["‖WᵀW − I‖ / ‖I‖"] = Tile(
-            "map", short(shape.distance), f"{short(shape.turned)} after one scale of {short(shape.scale)}", "plain"
+            "map",
+            short(shape.distance),
+            f"{short(shape.turned)} after one scale of {short(shape.scale)}",
+            "plain",
         )
     if found.pairs_needed is not None:
         last = found.budget[-1][0]

@@ -129,7 +129,9 @@ def directions(found: Sameness, names: tuple[str, str]) -> Part:
         Series("not shared", rest, "dots", color=2),
     ]
     if strong > least:
-        series.insert(0, Series(f"related above {short(strong)}", [strong] * len(ranks), dashed=True, color=0))
+        series.insert(
+            0, Series(f"related above {short(strong)}", [strong] * len(ranks), dashed=True, color=0)
+        )
     chart = Chart(
         "correlations",
         "Correlation of each pair of directions",
@@ -178,14 +180,14 @@ def map_of(found: Sameness) -> Part:
     if shape.condition < 1 + _ONE:
         stretched = "all directions alike"
     lost = f" {shape.lost} other singular values are 0." if shape.lost else ""
-    sentence = (
-        f"W, {out} × {into}, is {kinds[found.verdict]}. It stretches {stretched}.{lost}"
-    )
+    sentence = f"W, {out} × {into}, is {kinds[found.verdict]}. It stretches {stretched}.{lost}"
     words = (
         f"Between rows as they are, fitted on all pairs. ‖WᵀW − I‖ / ‖I‖ is {short(shape.distance)}, and "
         f"{short(shape.turned)} after one scale of {short(shape.scale)}: 0 for a rotation."
     )
-    head = lead("The map W", sentence, key=short(shape.condition), of="κ(W), largest by smallest singular value")
+    head = lead(
+        "The map W", sentence, key=short(shape.condition), of="κ(W), largest by smallest singular value"
+    )
     return Part(section("map", head, grid([chart]), note(words)), [chart])
 
 
@@ -227,11 +229,20 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
             "singular values that are 0": shape.lost,
         }
     tables.append(
-        _table("counts", "Counts and the map", ("quantity", "value"), [(Shown(name), cell(value)) for name, value in counts.items()])
+        _table(
+            "counts",
+            "Counts and the map",
+            ("quantity", "value"),
+            [(Shown(name), cell(value)) for name, value in counts.items()],
+        )
     )
     if found.budget:
         titles = ("pairs", "R² by a linear map", "R² by a rotation")
-        tables.append(_table("pairs", "After more and more pairs", titles, [tuple(map(cell, row)) for row in found.budget]))
+        tables.append(
+            _table(
+                "pairs", "After more and more pairs", titles, [tuple(map(cell, row)) for row in found.budget]
+            )
+        )
     tables += _ranks(found)
     left = notes(signs(sentence_of(text)) for text in found.notes)
     words = "Columns sort by a click on their names."
@@ -257,7 +268,9 @@ def _ranks(found: Sameness) -> list[str]:
     return [_table("ranks", "By rank", ("rank", "held-out correlation", "singular value of W"), rows, more)]
 
 
-def _table(name: str, title: str, titles: tuple[str, ...], rows: list[tuple[Shown, ...]], note: str = "") -> str:
+def _table(
+    name: str, title: str, titles: tuple[str, ...], rows: list[tuple[Shown, ...]], note: str = ""
+) -> str:
     numeric = [rows[0][k].value is not None or k > 0 for k in range(len(titles))]
     return table_section(ShownTable(name, title, list(zip(titles, numeric, strict=True)), rows, note))
 

@@ -86,7 +86,10 @@ def neighbours_that_changed(
         f"the second, {where}; by chance it would be {rounded(chance)}."
     )
     images = states.images(
-        [int(shown.rows[k]) for k in np.unique(np.concatenate((found.states, found.first.ravel(), found.second.ravel())))]
+        [
+            int(shown.rows[k])
+            for k in np.unique(np.concatenate((found.states, found.first.ravel(), found.second.ravel())))
+        ]
     )
     rows = "".join(
         _row(found, place, shown, (cut(names[0], 24), cut(names[1], 24)), states, images)

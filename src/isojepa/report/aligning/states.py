@@ -35,7 +35,12 @@ class States:
 
     @classmethod
     def of(
-        cls, count: int, ids: Any = None, labels: Any = None, classes: Sequence[str] = (), pictures: Any = None
+        cls,
+        count: int,
+        ids: Any = None,
+        labels: Any = None,
+        classes: Sequence[str] = (),
+        pictures: Any = None,
     ) -> "States":
         """With everything checked.
 
