@@ -1,4 +1,4 @@
-"""The command `align`: the maps between encoders, every number that compares them, and how they bear stress."""
+"""The command `align`: maps between encoders, every number that compares them, how they bear stress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,21 +9,24 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from isojepa.align.cycles import cycles
 from isojepa.align.fits import KINDS
+from isojepa.align.hub import Hub
 from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics import Comparison, Comparisons, compare, layer_cka
+from isojepa.align.metrics import compare, layer_cka
 from isojepa.align.pairs import Split, split_states
+from isojepa.align.pairwise import fit_pairwise
 from isojepa.align.robust import RobustFit, fit_robust
 from isojepa.align.rows import as_rows, constant
 from isojepa.align.stress import Curve, Plan, pair_budget, pair_noise
+from isojepa.cli.aligned import Aligned, Layers, print_alignment, print_curves, print_many
 from isojepa.cli.embeddings import Embedded, Shown
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
-from isojepa.cli.tables import Column, print_table
 from isojepa.files import make_folder
 from isojepa.names import choose
 
-_FEW = ("R2", "MSE", "CKA", "DSC", "NOS@10")  # that are printed unless all are asked for
 _LAYER_STATES = 1000  # that layers are compared on
+_CYCLES = 24  # at most: all of four encoders
 
 
 @dataclass
@@ -41,7 +44,7 @@ class Align(Shown):
 
     isojepa align a.npy b.npy --kind procrustes --robust --stress
 
-    isojepa align a.npy b.npy c.npy --hub hub/ --json
+    isojepa align a.npy b.npy c.npy --hub hub.safetensors --json
     """
 
     encoders: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="ENCODERS")]]
@@ -71,7 +74,7 @@ class Align(Shown):
     map: Path | None = None
     """Write the map from the first to the second to a safetensors file."""
     hub: Path | None = None
-    """Write the hub of three or more encoders to a folder."""
+    """Write the hub of three or more encoders to a safetensors file."""
     report: Path | None = None
     """Write everything as one self-contained HTML page."""
 
@@ -79,15 +82,28 @@ class Align(Shown):
         choose("kind", self.kind, KINDS)
         if len(self.encoders) < 2:
             raise ValueError(f"encoders must be two at least, got {len(self.encoders)}")
-        if len(self.encoders) > 2 and (self.map or self.stress or self.layers):
-            raise ValueError("map, stress and layers are of two encoders")
+        if len(self.encoders) > 2 and (self.map or self.stress or self.layers or self.robust):
+            raise ValueError("map, stress, layers and robust are of two encoders")
         if len(self.encoders) == 2 and self.hub is not None:
             raise ValueError("a hub is of three encoders at least: write --map")
         with notes_told(), progress_bar("aligning") as self._progress:
             given = self.embedded(self.encoders, self._progress)
-            if len(self.encoders) == 2:
-                return self._two(given)
-        return self._many(given)
+            found = self._aligned(given)
+        if self.map is not None:
+            self._saved(given, found.split)
+        if found.hub is not None and self.hub is not None:
+            make_folder(self.hub.parent)
+            found.hub.save(self.hub)
+        if self.json:
+            print_json(found.to_dict())
+        elif len(self.encoders) == 2:
+            print_alignment(found.pairs[0, 1], found.robust, self.all)
+            print_curves(found.curves)
+        else:
+            print_many(found)
+        if self.report is not None:
+            self._write(self.report, given, found)
+        return 0
 
     def _map(self) -> AlignmentMap:
         return AlignmentMap(
@@ -98,39 +114,65 @@ class Align(Shown):
             rank=self.rank,
         )
 
-    def _two(self, given: Embedded) -> int:
+    def _aligned(self, given: Embedded) -> Aligned:
         split = split_states(len(given.rows[0]), given.ids, self.share, self.seed)
-        first, second = (
-            varied(name, rows, split) for name, rows in zip(given.names, given.rows, strict=True)
-        )
-        fitted, robust = self._fitted(first, second, split)
+        rows = [varied(name, one, split) for name, one in zip(given.names, given.rows, strict=True)]
         ids = None if given.ids is None else given.ids[split.score]
         ks = tuple(k for k in self.neighbors if k < len(split.score) - 1)
-        found = compare(first[split.score], second[split.score], map=fitted, ids=ids, ks=ks, seed=self.seed)
-        curves = self._curves(first, second, given.ids) if self.stress else []
-        layers = self._layer_table(given) if self.layers else None
-        if self.map is not None:
-            self._saved(given, split)
-        if self.json:
-            print_json(self._told(given, fitted, robust, found, curves, layers))
-        else:
-            print_alignment(found, fitted, robust, self.all)
-            print_curves(curves)
-        if self.report is not None:
-            from isojepa.report.aligning import write_alignment  # only for those who draw
+        robust: RobustFit | None = None
+        pairs = {}
+        ways = list(combinations(range(len(rows)), 2))
+        for done, (i, j) in enumerate(ways):
+            self._progress(done, len(ways), f"{given.names[i]} and {given.names[j]}")
+            fitted, robust = self._fitted(rows[i], rows[j], split)
+            score = rows[i][split.score], rows[j][split.score]
+            pairs[i, j] = compare(*score, map=fitted, ids=ids, ks=ks, seed=self.seed)
+        if len(rows) == 2:
+            curves = self._curves(rows[0], rows[1], given.ids) if self.stress else []
+            layers = self._layer_table(given) if self.layers else None
+            return Aligned(given.names, split, pairs, robust, curves, layers)
+        named = dict(zip(given.names, rows, strict=True))
+        direct = fit_pairwise(
+            named,
+            given.ids,
+            kind=self.kind,
+            ridge=self.ridge,
+            standardise=self.standardise,
+            share=self.share,
+            seed=self.seed,
+        )
+        hub = Hub("linear" if self.standardise else "rotation").fit(direct.fitted.rows, direct.fitted.ids)
+        return Aligned(given.names, split, pairs, cycles=cycles(direct, most=_CYCLES), hub=hub, direct=direct)
 
-            make_folder(self.report.parent)
-            write_alignment(
-                self.report,
-                given.names,
-                {(0, 1): found},
-                curves=curves,
-                layers=layers,
-                config=self._asked(),
-            )
-            if not self.json:
-                out.print(f"\nOpen {self.report} in a browser.", markup=False)
-        return 0
+    def _write(self, path: Path, given: Embedded, found: Aligned) -> None:
+        from isojepa.report import aligning  # only for those who draw
+
+        layers = found.layers
+        number = {name: place for place, name in enumerate(given.names)}
+        drawn = aligning.Alignment(
+            given.names,
+            found.pairs,
+            layers=()
+            if layers is None
+            else (aligning.Layers((0, 1), layers.first, layers.second, layers.cka),),
+            stress=found.curves,
+            cycles={tuple(number[name] for name in one.names): one.defect for one in found.cycles},
+        )
+        make_folder(path.parent)
+        aligning.write_alignment(
+            path,
+            drawn,
+            embeddings=[
+                varied(name, one, found.split) for name, one in zip(given.names, given.rows, strict=True)
+            ],
+            ids=given.ids,
+            labels=given.labels,
+            pictures=given.pictures,
+            config=self._asked(),
+            seed=self.seed,
+        )
+        if not self.json:
+            out.print(f"\nOpen {path} in a browser.", markup=False)
 
     def _fitted(
         self, first: np.ndarray, second: np.ndarray, split: Split
@@ -161,7 +203,7 @@ class Align(Shown):
         budget = pair_budget(first, second, ids, plan=plan)
         return [budget, pair_noise(first, second, ids, plan=plan)]
 
-    def _layer_table(self, given: Embedded) -> "Layers":
+    def _layer_table(self, given: Embedded) -> Layers:
         if given.pictures is None or self.environment is not None:
             raise ValueError("layers are compared of models that see the same pictures: give --data")
         rows = self.layer_rows(self.encoders, given.pictures, _LAYER_STATES, self._progress)
@@ -179,45 +221,6 @@ class Align(Shown):
             "seed": self.seed,
         }
 
-    def _told(
-        self,
-        given: Embedded,
-        fitted: AlignmentMap,
-        robust: RobustFit | None,
-        found: Comparisons,
-        curves: list[Curve],
-        layers: "Layers | None",
-    ) -> dict[str, Any]:
-        told: dict[str, Any] = {
-            "names": given.names,
-            "map": map_numbers(fitted),
-            **found.to_dict(),
-            "stress": [row for curve in curves for row in curve.rows()],
-        }
-        if robust is not None:
-            told["map"] |= {"mismatched": robust.mismatched, "dropped": len(robust.dropped)}
-        if layers is not None:
-            told["layers"] = {
-                "first": layers.first,
-                "second": layers.second,
-                "cka": np.asarray(layers.cka).tolist(),
-            }
-        return told
-
-
-@dataclass(frozen=True)
-class Layers:
-    """CKA of layers.
-
-    Attributes:
-        first, second: names of the layers.
-        cka: (layers of the first, layers of the second).
-    """
-
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    cka: np.ndarray
-
 
 def varied(name: str, rows: np.ndarray, split: Split) -> np.ndarray:
     """Rows without the columns that are constant on the states that are fitted on."""
@@ -229,87 +232,3 @@ def varied(name: str, rows: np.ndarray, split: Split) -> np.ndarray:
     if flat.any():
         out.print(f"note: {int(flat.sum())} constant columns of {name} were left out", markup=False)
     return np.asarray(known[:, ~flat])
-
-
-def map_numbers(fitted: AlignmentMap) -> dict[str, Any]:
-    """What a map is, for JSON."""
-    return {
-        "kind": fitted.kind,
-        "shape": list(fitted.matrix_.shape),
-        "pairs": fitted.pairs_,
-        "ridge": fitted.ridge_,
-        "chosen_by": fitted.chosen_by_,
-        "rank": fitted.rank_,
-        "condition": fitted.condition_,
-        "orthogonality": fitted.orthogonality_,
-        "pseudo_inverse": fitted.pseudo_,
-        "singular_values": fitted.singular_values_.tolist(),
-    }
-
-
-def print_alignment(
-    found: Comparisons, fitted: AlignmentMap, robust: RobustFit | None, everything: bool
-) -> None:
-    """Print the map and the numbers for a person."""
-    size = " x ".join(map(str, fitted.matrix_.shape))
-    out.print(
-        f"\nW of {size} by {fitted.kind}, fitted on {fitted.pairs_} pairs: condition {fitted.condition_:.3g}, "
-        f"|W'W - I| / |I| {fitted.orthogonality_:.3g}"
-        + (", inverted with a cut" if fitted.pseudo_ else "")
-        + ".",
-        markup=False,
-    )
-    if robust is not None:
-        out.print(f"{len(robust.dropped)} pairs look mismatched and were dropped.")
-    lines = []
-    for name in dict.fromkeys((*found.aligned, *found.raw)):
-        if everything or name in _FEW:
-            aligned, raw = found.aligned.get(name), found.raw.get(name)
-            shown = aligned or raw
-            assert shown is not None
-            lines.append(
-                (
-                    name + ("" if shown.higher_is_better else " (less is better)"),
-                    "" if aligned is None else _value(aligned),
-                    "" if raw is None else f"{raw.value:.4f}",
-                    "" if shown.chance is None else f"{shown.chance:.4f}",
-                    "" if shown.p is None else f"{shown.p:.2g}",
-                    "" if shown.calibrated is None else f"{shown.calibrated:.3f}",
-                )
-            )
-    columns = (
-        Column(f"on {found.scored} other states"),
-        Column("after W_inv [interval]"),
-        Column("as they are", right=True),
-        Column("chance", right=True),
-        Column("p", right=True),
-        Column("calibrated", right=True),
-    )
-    print_table(columns, lines, indent=1)
-    for name, reason in found.left_out.items():
-        out.print(f"{name} was left out: {reason}", style="dim", markup=False)
-
-
-def print_curves(curves: list[Curve]) -> None:
-    """Print stress tests: measured, and below what theory predicts."""
-    for curve in curves:
-        names = [
-            name
-            for name in ("r2", "dsc", "nos@10", "condition")
-            if any(p.metric == name for p in curve.points)
-        ]
-        rows = []
-        for setting in dict.fromkeys(point.label for point in curve.points):
-            own = {point.metric: point for point in curve.points if point.label == setting}
-            rows.append((setting, *(_predicted(own[name].value, own[name].predicted) for name in names)))
-        columns = (Column(), *(Column(name, right=True) for name in names))
-        print_table(columns, rows, title=f"{curve.axis}: measured (predicted)", indent=1)
-
-
-def _predicted(value: float, predicted: float | None) -> str:
-    return f"{value:.3g}" if predicted is None else f"{value:.3g} ({predicted:.3g})"
-
-
-def _value(found: Comparison) -> str:
-    interval = found.interval
-    return f"{found.value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"

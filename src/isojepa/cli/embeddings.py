@@ -25,11 +25,11 @@ from isojepa.encoders.modes import embed
 from isojepa.evaluations.features import features_of
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.observers import environment
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.resample import whole
+from isojepa.worlds.observers import environment
 from isojepa.worlds.source import observable
 
 _DRAWN = 5000  # states that are drawn in a world

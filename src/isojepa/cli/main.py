@@ -78,6 +78,11 @@ COMMANDS = {
         "Transfer",
         "Carry a linear probe of one encoder over to another by the map between them, without training.",
     ),
+    "align": Command(
+        "isojepa.cli.align",
+        "Align",
+        "Fit the map between encoders of the same states, and compare them by every number there is.",
+    ),
     "same": Command(
         "isojepa.cli.same",
         "Same",

@@ -74,7 +74,7 @@ class Same(Shown):
                 self.report,
                 found,
                 *given.rows,
-                names=given.names,
+                names=(given.names[0], given.names[1]),
                 ids=given.ids,
                 labels=given.labels,
                 pictures=given.pictures,
