@@ -18,8 +18,8 @@ from isojepa.report.aligning.sections import neighbours_that_changed, picture
 from isojepa.report.aligning.spectrum import MapShape
 from isojepa.report.aligning.states import States, cut
 from isojepa.report.glance import Tile, share_tone
-from isojepa.report.looking.sections import rounded
 from isojepa.report.lines import sentence_of, signs
+from isojepa.report.looking.sections import rounded
 from isojepa.report.numbers import short, with_span
 
 _TONES = {"rotation": "good", "linear": "fair", "partly": "fair", "unrelated": "poor", "too-few": "plain"}

@@ -11,13 +11,12 @@ from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.aligning.states import cut
 from isojepa.report.charts import Chart, Curve, Reference, Series, curves_chart, grid
 from isojepa.report.glance import share_tone
-from isojepa.report.looking.sections import rounded
 from isojepa.report.lines import sentence_of, signs
+from isojepa.report.looking.sections import rounded
 from isojepa.report.numbers import percent, short, with_span
 from isojepa.report.sections.lead import lead, missing, notes, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
-
 
 _NINES = 0.9  # an R^2 above which a chart has room for nines
 _ONE = 0.01  # how near to 1 a scale or a condition number is as good as 1
