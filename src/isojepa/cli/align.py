@@ -19,6 +19,7 @@ from isojepa.align.pairwise import fit_pairwise
 from isojepa.align.robust import RobustFit, fit_robust
 from isojepa.align.rows import as_rows, constant
 from isojepa.align.stress import Curve, Plan, pair_budget, pair_noise
+from isojepa.certificates.left_out import leave_out
 from isojepa.cli.aligned import Aligned, Layers, print_alignment, print_curves, print_many
 from isojepa.cli.embeddings import Embedded, Shown
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
@@ -230,5 +231,5 @@ def varied(name: str, rows: np.ndarray, split: Split) -> np.ndarray:
     if flat.all():
         raise ValueError(f"{name} must vary, got equal rows: the encoder has collapsed")
     if flat.any():
-        out.print(f"note: {int(flat.sum())} constant columns of {name} were left out", markup=False)
+        leave_out(f"{int(flat.sum())} constant columns of {name} were left out")
     return np.asarray(known[:, ~flat])
