@@ -78,7 +78,18 @@ def test_every_encoder_of_the_package_passes_the_public_check(name):
     assert encoder(x).shape[1] == spec.embedding(context)
 
 
-@pytest.mark.parametrize("name", of("objective"))
+PATCHES = {"masked": {}, "mae": {"patch": 4}, "autoencoder": {}, "ibot": {}, "dinov2": {}}  # of pictures
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_every_objective_of_pictures_passes_the_public_check(name):
+    shapes = ((3, 16, 16), (3, 16, 16), (3, 8, 8))
+    context = Context(shapes=shapes, embedding=5, feature_dim=DIM, transformer=True)
+    objective = make("objective", name, **PATCHES[name]).build(context)
+    testing.check_objective(objective, vit("8-5"), pictures())
+
+
+@pytest.mark.parametrize("name", [name for name in of("objective") if name not in (*PATCHES, "random")])
 def test_every_objective_of_the_package_passes_the_public_check(name):
     spec, config = find("objective", name)(), Config()
     encoder, world, _ = build_all(config)
@@ -495,6 +506,7 @@ assert cost_key(config)["objective"] == {"name": "variance", "pull": 0.9}
 run = ij.train(config, record=sys.argv[1])
 assert run.status == "done" and len(run.metrics) == 2
 from isojepa import testing
+from tests.objectives.vits import DIM, pictures, vit
 testing.check_source(make("world", "ring").build(None))
 testing.check_spec(make("objective", "variance"))
 """
