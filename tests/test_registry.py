@@ -28,6 +28,7 @@ from isojepa.registry import (
 from isojepa.runs import build_all
 from isojepa.sweep.estimate import count_cost
 from isojepa.sweep.measure import cost_key
+from tests.objectives.vits import DIM, pictures, vit
 
 OURS = [(kind, name) for kind in registry.kinds() for name in components(kind)]
 ALONE = {"additive-coupling": {"dim": 4}, "affine-coupling": {"dim": 4}}
@@ -506,7 +507,6 @@ assert cost_key(config)["objective"] == {"name": "variance", "pull": 0.9}
 run = ij.train(config, record=sys.argv[1])
 assert run.status == "done" and len(run.metrics) == 2
 from isojepa import testing
-from tests.objectives.vits import DIM, pictures, vit
 testing.check_source(make("world", "ring").build(None))
 testing.check_spec(make("objective", "variance"))
 """
