@@ -28,6 +28,7 @@ from isojepa.registry import (
 from isojepa.runs import build_all
 from isojepa.sweep.estimate import count_cost
 from isojepa.sweep.measure import cost_key
+from tests.objectives.vits import DIM, pictures, vit
 
 OURS = [(kind, name) for kind in registry.kinds() for name in components(kind)]
 ALONE = {"additive-coupling": {"dim": 4}, "affine-coupling": {"dim": 4}}
@@ -78,7 +79,18 @@ def test_every_encoder_of_the_package_passes_the_public_check(name):
     assert encoder(x).shape[1] == spec.embedding(context)
 
 
-@pytest.mark.parametrize("name", of("objective"))
+PATCHES = {"masked": {}, "mae": {"patch": 4}, "autoencoder": {}, "ibot": {}, "dinov2": {}}  # of pictures
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_every_objective_of_pictures_passes_the_public_check(name):
+    shapes = ((3, 16, 16), (3, 16, 16), (3, 8, 8))
+    context = Context(shapes=shapes, embedding=5, feature_dim=DIM, transformer=True)
+    objective = make("objective", name, **PATCHES[name]).build(context)
+    testing.check_objective(objective, vit("8-5"), pictures())
+
+
+@pytest.mark.parametrize("name", [name for name in of("objective") if name not in (*PATCHES, "random")])
 def test_every_objective_of_the_package_passes_the_public_check(name):
     spec, config = find("objective", name)(), Config()
     encoder, world, _ = build_all(config)

@@ -15,7 +15,6 @@ References: Assran et al. 2023, CVPR (I-JEPA), 3.1; Bao et al. 2022, ICLR (BEiT)
 """
 
 import functools
-import itertools
 import math
 
 import torch
@@ -193,15 +192,18 @@ def _offsets(count: int, grid: Grid, sides: Grid, blocks: int, generator: torch.
 
 def _union(offsets: Tensor, sides: Grid) -> Tensor:
     """Patches that the blocks of each layout cover together: (count,)."""
-    size = torch.tensor(sides)
-    total = torch.zeros(len(offsets), dtype=torch.int64)
-    blocks = range(offsets.shape[1])
-    for number in range(1, offsets.shape[1] + 1):
-        for chosen in itertools.combinations(blocks, number):
-            part = offsets[:, list(chosen)]
-            common = (part.amin(1) + size - part.amax(1)).clamp(min=0)  # sides of the intersection
-            total += (1 if number % 2 else -1) * common.prod(1)
-    return total
+    corners = offsets.to(torch.int32).permute(1, 2, 0).unbind(0)  # of each block, (2, count)
+    size = torch.tensor(sides, dtype=torch.int32)[:, None]
+    total = torch.zeros(len(offsets), dtype=torch.int32)
+    met: list[tuple[Tensor, Tensor, int]] = []  # of each set of blocks so far: its corners' bounds, its sign
+    for corner in corners:
+        more = [(torch.maximum(low, corner), torch.minimum(high, corner), -sign) for low, high, sign in met]
+        more.append((corner, corner, 1))
+        for low, high, sign in more:
+            height, width = (high + size - low).clamp_(min=0)  # sides of the intersection
+            total.add_(height * width, alpha=sign)
+        met += more
+    return total.long()
 
 
 def _drawn(offsets: Tensor, grid: Grid, sides: Grid) -> Tensor:
