@@ -17,6 +17,7 @@ import sigreg
 import textbook
 import torch
 from certifying import certificates
+from comparing import comparing
 from lejepa import lejepa
 from measure import alternate, row, stepper
 from pretraining import pretraining
@@ -134,7 +135,7 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
-    infonce, certificates, sweeping, views, pretraining, demo.
+    infonce, certificates, sweeping, views, pretraining, comparing, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -162,6 +163,7 @@ def main() -> int:
         "sweeping": sweeping,
         "views": viewing,
         "pretraining": pretraining,
+        "comparing": comparing,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

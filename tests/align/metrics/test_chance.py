@@ -15,9 +15,9 @@ COUNTS = {"overlap", "disagreement", "mutual", "cycle"}  # p in steps
 def test_biased_cka_of_independent_data_is_a_fifth_at_32_rows_and_is_calibrated():
     rng = np.random.default_rng(0)
     found = [m.cka(rng.normal(size=(32, 8)), rng.normal(size=(32, 8))) for _ in range(100)]
-    assert np.mean([c.value for c in found]) == pytest.approx(0.2, abs=0.01)
-    assert np.mean([c.chance for c in found]) == pytest.approx(0.2, abs=0.01)
-    assert np.mean([c.calibrated for c in found]) == pytest.approx(0, abs=0.01)
+    assert np.mean([c.value for c in found]) == pytest.approx(0.2, abs=0.02)
+    assert np.mean([c.chance for c in found]) == pytest.approx(0.2, abs=0.02)
+    assert np.mean([c.calibrated for c in found]) == pytest.approx(0, abs=0.02)
     wide = m.cka(rng.normal(size=(32, 256)), rng.normal(size=(32, 256)))
     assert wide.value > 0.85
     assert abs(wide.calibrated) < 0.2

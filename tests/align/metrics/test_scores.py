@@ -264,3 +264,15 @@ def test_distances_and_cka_do_not_notice_scale_but_for_orthogonal_procrustes():
     for name in ("cka", "unbiased_cka", "angular", "dsc", "rsa", "overlap"):
         found, huge = (SCORES[name](x, factor * y, null=False).value for factor in (1.0, 1e60))
         assert huge == pytest.approx(found), name
+
+
+@pytest.mark.parametrize("k", [1, 3, 10])
+def test_overlaps_without_a_row_are_those_of_the_other_rows(k):
+    from isojepa.align.metrics.neighbors import _left_out, _places
+
+    x, y = pair(30)
+    one, two = (neighbours(torch.from_numpy(rows), k + 1) for rows in (x, y))
+    shared, without = _left_out(one, two, _places(one, two), _places(two, one), k)
+    assert shared / (30 * k) == pytest.approx(naive.overlap(x, y, k))
+    expected = [naive.overlap(np.delete(x, row, 0), np.delete(y, row, 0), k) for row in range(30)]
+    assert without == pytest.approx(np.array(expected))

@@ -5,9 +5,8 @@ principal axes of centred rows. With r = min(r1, r2) of them,
 
     mean CCA   sum_k rho_k / r
     SVCCA      the same, of the axes that hold 99 % of the variance of each side (Raghu et al., 2017)
-    PWCCA      sum_k a_k rho_k / sum_k a_k with a_k = sum_j |h_k . x_j| over the columns x_j of one side, h_k its
-               canonical variates of length 1 (Morcos et al., 2018). The first side weighs, unless told
-               otherwise.
+    PWCCA      sum_k a_k rho_k / sum_k a_k with a_k = sum_j |h_k . x_j| over the columns x_j of one side, h_k
+               its canonical variates of length 1 (Morcos et al., 2018). The first side weighs by default.
 
 All lie between 0 and 1. None is changed by an invertible linear map but SVCCA, which is by one that changes
 which axes hold the variance, and PWCCA, by one of the side that weighs. Chance is large: independent data

@@ -7,7 +7,7 @@ With centred rows x_i, y_i and Gram matrices K = X X', L = Y Y',
 which needs d x d matrices only, n d^2 operations and no n x n matrix. The unbiased form (Song et al., 2012;
 Nguyen et al., 2021) puts for <K, L>
 
-    <K, L>_u = ||X' Y||^2 - n / (n - 2) a . b + sum(a) sum(b) / ((n - 1)(n - 2)),  a_i = |x_i|^2, b_i = |y_i|^2,
+    <K, L>_u = ||X' Y||^2 - n/(n - 2) a . b + sum(a) sum(b) / ((n - 1)(n - 2)), a_i = |x_i|^2, b_i = |y_i|^2,
 
 the same thing as their sums over different indices, where 0 is what chance gives. Where there are fewer
 rows than columns, K and L are the smaller matrices and are taken instead.

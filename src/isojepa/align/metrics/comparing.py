@@ -184,8 +184,8 @@ class _Side:
             Axes.of(rows),
             Ranks.of(rows, places, "euclidean"),
             profiles,
-            neighbours(rows, max(work.ks)),
-            neighbours(directions(rows), work.k),
+            neighbours(rows, min(max(work.ks) + 1, len(rows) - 1)),
+            neighbours(directions(rows), min(work.k + 1, len(rows) - 1)),
         )
 
 
@@ -247,7 +247,7 @@ def _made(
 
 
 def _standardised(pair: Pair, map: Map) -> tuple[Tensor, Tensor, Tensor]:
-    """First, second, and second in the coordinates of the first, by statistics of the map where it has them."""
+    """First, second, and second in the coordinates of the first, by statistics of the map if it has them."""
     back = torch.from_numpy(np.asarray(map.inverse_transform(pair.second.numpy()), dtype=np.float64))
     if isinstance(map, AlignmentMap):
         parts = map.mean_in_, map.scale_in_, map.mean_out_, map.scale_out_

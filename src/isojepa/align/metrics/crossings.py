@@ -98,7 +98,7 @@ def draws_in_words(rows: int, draws: int) -> str:
 
 
 def _corner(n: int, height: int, width: int, rng: np.random.Generator) -> Tensor:
-    """The upper left (height, width) of a random orthogonal matrix (n, n): top rows of Q of normal numbers."""
+    """The upper left (height, width) of a random orthogonal matrix (n, n): of Q of a normal matrix."""
     top = torch.from_numpy(rng.standard_normal((height, width)))
     rest = n - height  # rows of the normal matrix below; only their products are needed
     if rest > width:  # Bartlett's triangle

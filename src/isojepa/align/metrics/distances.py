@@ -1,7 +1,7 @@
 r"""Are the same states far apart? Spearman correlation of the distances between rows in two embeddings.
 
     DSC    distance-structure consistency of Social-JEPA: Euclidean distances
-    RSA    representational similarity analysis (Kriegeskorte et al., 2008): by default 1 - Pearson correlation
+    RSA    representational similarity analysis (Kriegeskorte et al., 2008): by default 1 - the correlation
            of two rows over their columns; "cosine" is 1 - cosine, "euclidean" makes it DSC
 
 Equal distances share their mean rank; those that differ by less than 1e-12 of the largest are equal. All
@@ -245,9 +245,7 @@ def _directions(rows: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     if bool((lengths == 0).any()):
         row = int((lengths[:, 0] == 0).nonzero()[0])
-        raise ValueError(
-            f"rows must not be 0 or constant for this dissimilarity, got row {row}: use euclidean"
-        )
+        raise ValueError(f"rows must not be 0 or constant for this dissimilarity, got row {row}: euclidean")
     found: Tensor = rows / lengths
     return found
 

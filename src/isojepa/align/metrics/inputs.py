@@ -66,7 +66,7 @@ def read_pair(first: Any, second: Any, *, least: int = 4, drop_constant: bool = 
 
 
 def centred(rows: Tensor, scale: bool = True) -> Tensor:
-    """Rows (n, d) less their mean, divided by one number so that their mean square is 1 unless told not to."""
+    """Rows (n, d) less their mean, divided by one number so that their mean square is 1, by default."""
     x = rows - rows.mean(0)
     if scale:
         size = torch.linalg.vector_norm(x, ord=torch.inf)  # squares of huge numbers would overflow

@@ -59,7 +59,7 @@ class LayerCKA:
             self._cross, self._own = cross, own
         elif self._cross.shape != cross.shape:
             raise ValueError(
-                f"every batch must have the same layers, got {tuple(cross.shape)}, not {tuple(self._cross.shape)}"
+                f"every batch must have the same layers, {tuple(self._cross.shape)}, got {tuple(cross.shape)}"
             )
         else:
             self._cross = self._cross + cross

@@ -13,8 +13,8 @@ Chance: a re-paired neighbour is any other row, so that NO@k is k / (n - 1) on a
 is exact too, from the in-degrees and mutual edges of the two graphs. The number of common neighbours is
 nearly Poisson where k is small: p is the tail of the negative binomial or binomial law with this mean and
 spread. The mean of cycle k-NN is exact, too; its spread and p come from draws of the pairing. Intervals
-treat rows as independent, and cover what the score tends to be at this number of rows: neighbours get
-nearer as rows are added.
+come from leaving out each row in turn (the jackknife), of cycle k-NN from the spread over rows, and cover
+what the score tends to be at this number of rows: neighbours get nearer as rows are added.
 """
 
 import math
@@ -50,9 +50,8 @@ def neighbour_overlap_value(first: Any, second: Any, *, k: int = K) -> float:
     """
     pair = read_pair(first, second)
     (k,) = check_ks((k,), pair.rows)
-    return float(_common(neighbours(pair.first, k), neighbours(pair.second, k))[:, -1].sum()) / (
-        k * pair.rows
-    )
+    places = _places(neighbours(pair.first, k), neighbours(pair.second, k))
+    return float((places < k).sum()) / (k * pair.rows)
 
 
 def mutual_knn_value(first: Any, second: Any, *, k: int = K) -> float:
@@ -91,7 +90,7 @@ def neighbour_overlaps(
         ValueError: the arrays are not as `read_pair` wants them, or a k is not less than n.
     """
     pair = read_pair(first, second, drop_constant=drop_constant)
-    most = max(check_ks(ks, pair.rows))
+    most = min(max(check_ks(ks, pair.rows)) + 1, pair.rows - 1)
     return overlaps_of(
         "NO", pair, neighbours(pair.first, most), neighbours(pair.second, most), ks, confidence, null
     )
@@ -128,7 +127,8 @@ def mutual_knn(
     """Mutual k-NN: the overlap of neighbours by cosine. Arguments as for `neighbour_overlaps`."""
     pair = read_pair(first, second, drop_constant=drop_constant)
     (k,) = check_ks((k,), pair.rows)
-    one, two = (neighbours(directions(rows), k) for rows in (pair.first, pair.second))
+    most = min(k + 1, pair.rows - 1)
+    one, two = (neighbours(directions(rows), most) for rows in (pair.first, pair.second))
     return overlaps_of("mutual k-NN", pair, one, two, (k,), confidence, null)[0]
 
 
@@ -154,15 +154,16 @@ def cycle_knn(
 def overlaps_of(
     name: str, pair: Pair, one: Tensor, two: Tensor, ks: Sequence[int], confidence: float, null: bool
 ) -> tuple[Comparison, ...]:
-    """Overlaps of two lists of neighbours (n, most), for each k up to most."""
+    """Overlaps of two lists of neighbours, (n, largest k + 1) unless there are no more, for each k."""
     check_options(confidence)
-    common = _common(one, two)
+    places = _places(one, two), _places(two, one)
     graphs = (_Graphs.of(one), _Graphs.of(two)) if null else None
     found = []
     for k in ks:
-        shared = common[:, k - 1].double().numpy()
-        interval = from_samples(shared / k, confidence)
-        chance = None if graphs is None else _overlap_null(float(shared.sum()), k, *graphs)
+        shared, without = _left_out(one, two, *places, k)
+        value = shared / (k * pair.rows)
+        interval = from_samples((pair.rows - 1) * (value - without), confidence, value)
+        chance = None if graphs is None else _overlap_null(shared, k, *graphs)
         found.append(compared(f"{name}@{k}", interval, chance, best=1.0, rows=pair.rows, note=pair.note))
     return tuple(found)
 
@@ -226,19 +227,37 @@ def check_ks(ks: Sequence[int], rows: int) -> tuple[int, ...]:
     return found
 
 
-def _common(one: Tensor, two: Tensor) -> Tensor:
-    """How many of the first k neighbours are common, for every k: (n, most)."""
+def _places(one: Tensor, two: Tensor) -> Tensor:
+    """Where the neighbours in one list (n, most) stand in the other; most for those that do not."""
     n, most = one.shape
-    ranks = torch.arange(most)
-    later = torch.maximum(ranks[:, None], ranks[None]).flatten()  # the k at which a common one counts
-    found = torch.zeros(n, most, dtype=torch.int64)
-    for start in range(0, n, max(1, _BLOCK // most**2)):
-        rows = slice(start, start + max(1, _BLOCK // most**2))
-        same = (one[rows, :, None] == two[rows, None, :]).flatten(1).nonzero()
-        found[rows].view(-1).index_add_(
-            0, same[:, 0] * most + later[same[:, 1]], torch.ones(len(same)).long()
-        )
-    return found.cumsum(1)
+    found = torch.full((n, most), most)
+    step = max(1, _BLOCK // most**2)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        row, place, other = (one[rows, :, None] == two[rows, None, :]).nonzero().T
+        found[row + start, place] = other
+    return found
+
+
+def _left_out(one: Tensor, two: Tensor, there: Tensor, back: Tensor, k: int) -> tuple[float, np.ndarray]:
+    """The number of common neighbours, and NO@k without each of the rows, (n,).
+
+    Where a row is left out that is among the k neighbours of another, the neighbour k + 1 takes its place.
+    """
+    n, most = one.shape
+    both = there[:, :k] < k
+    # the next neighbour of one list is in the other, and the reverse; it is the same
+    zero = torch.zeros(n, dtype=torch.int64)
+    next_one, next_two = ((p[:, k] < k).long() if most > k else zero for p in (there, back))
+    same = (there[:, k] == k).long() if most > k else zero
+    shared = both.sum(1)
+    total = int(shared.sum())
+    change = -shared
+    gain = torch.where(both, (next_one + next_two + same - 1)[:, None], next_one[:, None])
+    change.index_add_(0, one[:, :k].flatten(), gain.flatten())
+    gain = torch.where(back[:, :k] < k, 0, next_two[:, None])
+    change.index_add_(0, two[:, :k].flatten(), gain.flatten())
+    return float(total), (total + change).double().numpy() / ((n - 1) * k)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ r"""Procrustes distances: how far two embeddings are apart after the best rotati
 With centred X and Y (padded with columns of 0 to one width), s = ||X' Y||_* the sum of singular values,
 
     angular       arccos( s / (||X|| ||Y||) ), 0 to pi/2: rotation and scale do not matter
-    orthogonal    min over rotations Q of ||X Q - Y|| = sqrt( ||X||^2 + ||Y||^2 - 2 s ): scale matters; it grows
+    orthogonal    min over rotations Q of ||X Q - Y|| = sqrt(||X||^2 + ||Y||^2 - 2 s): scale matters; it grows
                   with the root of the number of rows
 
 as netrep's LinearMetric(alpha=1) with score_method "angular" and "euclidean". Small is alike. Chance is
@@ -134,7 +134,7 @@ def distances(
 
 
 def _apart(x: Tensor, y: Tensor, rotation: Tensor, squares: float, size: float) -> float:
-    """min ||X Q - Y||^2: where it is small, from the rows, for the difference of large numbers loses digits."""
+    """min ||X Q - Y||^2: where it is small, from the rows: the difference of large numbers loses digits."""
     apart = squares - 2 * size
     if apart < 1e-6 * squares and x.shape[1] == y.shape[1]:
         return float((x @ rotation - y).square().sum())

@@ -1,0 +1,150 @@
+"""Comparisons of two embeddings: all at once, against the textbook forms, and chance against the scores."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import alternate, row
+
+from isojepa.align import metrics as m
+
+ALL = """
+import json, time
+import numpy as np
+from isojepa.align import AlignmentMap
+from isojepa.align.metrics import compare
+from measure import forget_peak, peak_mib
+rng = np.random.default_rng(0)
+x = rng.normal(size=(25_000, 384))
+y = x @ rng.normal(size=(384, 384)) / 384**0.5 + 0.5 * rng.normal(size=x.shape)
+fitted = AlignmentMap("ridge").fit(x[20_000:], y[20_000:])
+x, y = x[:20_000], y[:20_000]
+compare(x[:200, :4], y[:200, :4])  # load before the baseline is taken
+found = []
+for map in (fitted, None):
+    before = forget_peak()
+    start = time.perf_counter()
+    compare(x, y, map=map)
+    found.append({"seconds": time.perf_counter() - start, "mib": peak_mib() - before})
+print(json.dumps(found))
+"""
+
+NULLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "MSE": (m.mse, {}),
+    "R2": (m.r2, {}),
+    "CKA": (m.cka, {}),
+    "unbiased CKA": (m.unbiased_cka, {}),
+    "mean CCA": (m.mean_cca, {}),
+    "SVCCA": (m.svcca, {}),
+    "PWCCA": (m.pwcca, {}),
+    "RSA": (m.rsa, {}),
+    "DSC": (m.dsc, {}),
+    "NOS@1...50": (m.neighbour_disagreements, {"ks": tuple(range(1, 51))}),
+    "mutual k-NN": (m.mutual_knn, {}),
+    "cycle k-NN": (m.cycle_knn, {}),
+    "angular Procrustes": (m.angular_procrustes, {}),
+    "orthogonal Procrustes": (m.orthogonal_procrustes, {}),
+}
+
+
+def comparing() -> list[dict]:
+    """Everything at once, CKA, neighbours, and the null of every score."""
+    given, split = _everything()
+    what = "all comparisons of 20,000 x 384"
+    return [
+        row(f"{what}, map given: seconds", given["seconds"], -60, given),
+        row(f"{what}, map given: MiB beyond the data", given["mib"], -2048, given),
+        row(f"{what}, map fitted on a half: seconds", split["seconds"], -60, split),
+        row(f"{what}, map fitted on a half: MiB beyond the data", split["mib"], -2048, split),
+        *_cka(),
+        *_neighbours(),
+        *_nulls(2_000, 384),
+        *_nulls(20_000, 384),
+    ]
+
+
+def _everything() -> list[dict]:
+    here = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{ALL}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def _pair(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, dim))
+    return x, x + rng.normal(size=(n, dim))
+
+
+def _gram_cka(x: np.ndarray, y: np.ndarray) -> float:
+    """The form with n x n matrices, centred in place of two more products."""
+    grams = []
+    for rows in (x, y):
+        gram = rows @ rows.T
+        gram -= gram.mean(0)
+        gram -= gram.mean(1, keepdims=True)
+        grams.append(gram)
+    k, g = grams
+    return float(np.vdot(k, g) / np.sqrt(np.vdot(k, k) * np.vdot(g, g)))
+
+
+def _cka() -> list[dict]:
+    x, y = _pair(10_000, 128)
+    if abs(m.cka_value(x, y) - _gram_cka(x, y)) > 1e-9:
+        raise RuntimeError("the two forms of CKA differ")
+    times = alternate({"ours": lambda: m.cka_value(x, y), "gram": lambda: _gram_cka(x, y)}, least=3)
+    return [row("CKA 10,000 x 128: time, n x n form / ours", times["gram"] / times["ours"], 50, times)]
+
+
+def _neighbours() -> list[dict]:
+    from sklearn.neighbors import NearestNeighbors
+
+    x, y = _pair(3_000, 384)
+
+    def brute() -> list[float]:
+        found = []
+        for k in range(1, 51):
+            one, two = (
+                NearestNeighbors(n_neighbors=k, algorithm="brute").fit(rows).kneighbors(return_distance=False)
+                for rows in (x, y)
+            )
+            shared = [len(set(a) & set(b)) for a, b in zip(one.tolist(), two.tolist(), strict=True)]
+            found.append(1 - float(np.mean(shared)) / k)
+        return found
+
+    def ours() -> list[float]:
+        return [c.value for c in m.neighbour_disagreements(x, y, ks=tuple(range(1, 51)), null=False)]
+
+    start = time.perf_counter()
+    expected = brute()
+    slow = time.perf_counter() - start
+    if not np.allclose(expected, ours()):
+        raise RuntimeError("the two forms of NOS@k differ")
+    times = {"ours": alternate({"ours": ours}, seconds=1.0, least=3)["ours"], "brute": slow}
+    return [row("NOS@1...50, 3,000 x 384: time, scikit-learn per k / ours", slow / times["ours"], 5, times)]
+
+
+def _nulls(n: int, dim: int) -> list[dict]:
+    x, y = _pair(n, dim)
+    ratios = {}
+    for name, (score, options) in NULLS.items():
+        times = alternate(
+            {
+                "score": lambda score=score, options=options: score(x, y, null=False, **options),
+                "both": lambda score=score, options=options: score(x, y, **options),
+            },
+            seconds=0.5,
+            least=2,
+        )
+        ratios[name] = times["both"] / times["score"] - 1
+    worst = max(ratios, key=lambda name: ratios[name])
+    return [row(f"chance / score, the worst of {len(NULLS)}, {n:,} x {dim}", ratios[worst], -10, ratios)]
