@@ -78,12 +78,16 @@ def test_every_encoder_of_the_package_passes_the_public_check(name):
     assert encoder(x).shape[1] == spec.embedding(context)
 
 
+TEACHER = dict.fromkeys(("taught", "imitated"), {"teacher": "a record"})
+
+
 @pytest.mark.parametrize("name", of("objective"))
 def test_every_objective_of_the_package_passes_the_public_check(name):
-    spec, config = find("objective", name)(), Config()
+    spec, config = find("objective", name)(**TEACHER.get(name, {})), Config()
     encoder, world, _ = build_all(config)
     batch = replace(world.sample(32, ij.generator(0, "test")), labels=torch.arange(32) % 3)
-    objective = spec.build(replace(config.context, correlation=0.95, classes=3))
+    context = replace(config.context, correlation=0.95, classes=3, opened=lambda path: torch.nn.Linear(2, 3))
+    objective = spec.build(context)
     testing.check_objective(objective, encoder, batch)
 
 
@@ -506,7 +510,7 @@ def test_a_record_of_another_package_loads_and_has_a_price(outside):
 
 
 def test_a_record_of_a_package_that_is_not_here_says_what_is_missing(outside):
-    with pytest.raises(ValueError, match="world must be one of images, synthetic, got 'ring'"):
+    with pytest.raises(ValueError, match="world must be one of images, synthetic, together, got 'ring'"):
         ij.load(outside.folder / "flags")
 
 
