@@ -78,7 +78,7 @@ def test_every_encoder_of_the_package_passes_the_public_check(name):
     assert encoder(x).shape[1] == spec.embedding(context)
 
 
-TEACHER = dict.fromkeys(("taught", "imitated"), {"teacher": "a record"})
+TEACHER = {name: {"teacher": "a record"} for name in ("taught", "imitated")}
 
 
 @pytest.mark.parametrize("name", of("objective"))
