@@ -90,12 +90,16 @@ def test_every_objective_of_pictures_passes_the_public_check(name):
     testing.check_objective(objective, vit("8-5"), pictures())
 
 
+TEACHER = {name: {"teacher": "a record"} for name in ("taught", "imitated")}
+
+
 @pytest.mark.parametrize("name", [name for name in of("objective") if name not in (*PATCHES, "random")])
 def test_every_objective_of_the_package_passes_the_public_check(name):
-    spec, config = find("objective", name)(), Config()
+    spec, config = find("objective", name)(**TEACHER.get(name, {})), Config()
     encoder, world, _ = build_all(config)
     batch = replace(world.sample(32, ij.generator(0, "test")), labels=torch.arange(32) % 3)
-    objective = spec.build(replace(config.context, correlation=0.95, classes=3))
+    context = replace(config.context, correlation=0.95, classes=3, opened=lambda path: torch.nn.Linear(2, 3))
+    objective = spec.build(context)
     testing.check_objective(objective, encoder, batch)
 
 
@@ -518,7 +522,8 @@ def test_a_record_of_another_package_loads_and_has_a_price(outside):
 
 
 def test_a_record_of_a_package_that_is_not_here_says_what_is_missing(outside):
-    with pytest.raises(ValueError, match="world must be one of images, observer, synthetic, got 'ring'"):
+    words = "world must be one of images, observer, synthetic, together, got 'ring'"
+    with pytest.raises(ValueError, match=words):
         ij.load(outside.folder / "flags")
 
 

@@ -203,10 +203,10 @@ def test_imitation_is_the_divergence_of_similarities():
 
 
 def _similar(z, temperature):
-    table = []
+    table, z = [], (z - z.mean(0)) / z.std(0)
     for i in range(len(z)):
-        cosines = [z[i] @ z[j] / np.linalg.norm(z[i]) / np.linalg.norm(z[j]) for j in range(len(z)) if j != i]
-        weights = np.exp(np.array(cosines) / temperature)
+        apart = np.array([((z[i] - z[j]) ** 2).sum() for j in range(len(z)) if j != i])
+        weights = np.exp(-apart / (2 * z.shape[1] * temperature))
         table.append(weights / weights.sum())
     return table
 

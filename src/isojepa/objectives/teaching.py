@@ -17,9 +17,10 @@ softened class probabilities, and there are no classes here. Two answers:
     with a head   p = softmax(head(z_T) / T): a linear probe of the teacher, which has seen labels. The
     student
                   has a head of its own, which is learned, and term = T^2 KL(p | q), as published.
-    without       p_i = softmax over j != i of cos(z_T,i, z_T,j) / T: which states of the batch the teacher
-    finds
-                  alike. No label is used, and widths may differ. term = KL(p | q), the mean over the batch.
+    without       p_i = softmax over j != i of -|u_i - u_j|^2 / (2 q T), of features u with each column
+                  standardised over the batch: which states of the batch the teacher finds alike. No label is
+                  used, and widths may differ. term = KL(p | q), the mean over the batch. Cosines in place
+                  of distances, as is usual, would not tell how far from the mean a state lies.
 
 Both observers' views come in one batch; the student's are first (`isojepa.worlds.Paired`). Without a
 pairing teacher and student see the same views. Global views meet by number, the student's v the teacher's
@@ -249,9 +250,12 @@ def _divergence(student: Tensor, taught: Tensor, temperature: float) -> Tensor:
 
 
 def _alike(rows: Tensor, temperature: float) -> Tensor:
-    """(n, n) log of softmax over the others of the cosine over the temperature."""
-    unit = functional.normalize(rows, dim=-1)
-    alike = (unit @ unit.T / temperature).masked_fill(_own(len(rows), rows.device), -math.inf)
+    """(n, n) log of softmax over the others of minus the halved squared distance per column, over T."""
+    centred = rows - rows.mean(0)
+    unit = centred / centred.square().mean(0).sqrt().clamp_min(torch.finfo(rows.dtype).eps)
+    squares = unit.square().sum(1)
+    apart = squares[:, None] + squares - 2 * unit @ unit.T
+    alike = (-apart / (2 * rows.shape[1] * temperature)).masked_fill(_own(len(rows), rows.device), -math.inf)
     return functional.log_softmax(alike, -1).masked_fill(_own(len(rows), rows.device), 0.0)
 
 
