@@ -59,7 +59,7 @@ def write_parts(
         tiles: by what they are called.
         config: what the page was made from; may be nested.
     """
-    (points,) = [part.panels for part in parts if part.panels is not None] or [None]
+    points = next((part.panels for part in parts if part.panels is not None), None)
     data = {**panel_data(points), "charts": chart_data([chart for part in parts for chart in part.charts])}
     page = fill(
         asset("aligning.html"),
@@ -87,7 +87,14 @@ def cell(value: float | None) -> Shown:
     if value is None:
         return Shown("–")
     known = finite(value)
+    if known is not None and abs(known) < _ROUNDING:
+        return Shown("0", known)
     return Shown(number(value), known) if known is not None else Shown(number(value))
+
+
+def chance_cell(p: float | None) -> Shown:
+    """A probability of a table."""
+    return cell(p) if p is None or p >= _ROUNDING else Shown(f"< {short(_ROUNDING)}", p)
 
 
 def r2_text(value: float) -> str:

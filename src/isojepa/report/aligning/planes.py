@@ -1,6 +1,6 @@
 r"""Two embeddings as points in a plane, that of the first's two principal axes, before the map and after it.
 
-Before, the columns of the second are read as if they were those of the first, whose axes they have no part in.
+Before, the columns of the second are read as if they were those of the first.
 
 A map from the first to the second is fitted on four fifths of the states and undone (Equation 5 of
 Social-JEPA, W_inv) on the fifth that was left out, for each fifth in turn, so that what is drawn after the
@@ -155,4 +155,5 @@ def _axes(rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def _of_labels(labels: np.ndarray, count: int) -> np.ndarray:
     palette = [[int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)] for color in class_colors(count)]
-    return np.asarray(palette)[labels]
+    colors: np.ndarray = np.asarray(palette)[labels]
+    return colors

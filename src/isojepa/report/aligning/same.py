@@ -33,7 +33,7 @@ def write_same(
     first: Any,
     second: Any,
     *,
-    names: tuple[str, str] = ("the first", "the second"),
+    names: Sequence[str] = ("the first", "the second"),
     ids: Any = None,
     labels: Any = None,
     classes: Sequence[str] = (),
@@ -67,17 +67,20 @@ def write_same(
         >>> write_same(getfixture("tmp_path") / "same.html", same(x, x[:, ::-1]), x, x[:, ::-1]) > 10_000
         True
     """
+    if len(names) != 2:
+        raise ValueError(f"names must be two, got {len(names)}")
+    called = names[0], names[1]
     x, y = (np.asarray(rows, dtype=np.float64) for rows in check_pairs(first, second))
     states = States.of(len(x), ids, labels, classes, pictures)
     shown = paired(x, y, sameness.map, states.ids, seed)
     near = changed(shown)
     parts = [
         same_sections.explained(sameness),
-        same_sections.directions(sameness, names),
+        same_sections.directions(sameness, called),
         same_sections.map_of(sameness),
-        picture(shown, names, states, _no_map(sameness)),
-        neighbours_that_changed(near, shown, names, states),
-        same_sections.every_number(sameness, names),
+        picture(shown, called, states, _no_map(sameness)),
+        neighbours_that_changed(near, shown, called, states),
+        same_sections.every_number(sameness, called),
     ]
     numbers = sameness.sentence.partition(": ")[2]
     return write_parts(
@@ -85,7 +88,7 @@ def write_same(
         [part for part in parts if part.html],
         title=f"{names[0]} and {names[1]}",
         badge=(_TONES[sameness.verdict], sameness.verdict),
-        verdict=_headline(sameness, names),
+        verdict=_headline(sameness, called),
         more=[signs(sentence_of(numbers)), _meaning(sameness)],
         facts=_facts(sameness, len(x)),
         tiles=_tiles(sameness, near),
@@ -106,8 +109,8 @@ def _meaning(found: Sameness) -> str:
     """What follows from the verdict."""
     if found.verdict == "rotation":
         return (
-            "A rotation keeps distances and angles up to one scale: neighbours, clusters and whatever is computed from "
-            "them go over as they are, linear probes through W."
+            "A rotation keeps distances and angles up to one scale: neighbours, clusters and whatever is "
+            "computed from them go over as they are, linear probes through W."
         )
     if found.verdict == "linear":
         return (
@@ -116,8 +119,8 @@ def _meaning(found: Sameness) -> str:
         )
     if found.verdict == "partly":
         return (
-            f"{found.shared} directions go over by a linear map. What one encoder has in its other directions "
-            "cannot be had from the other by any linear map."
+            f"{found.shared} directions go over by a linear map. What one encoder has in its other "
+            "directions cannot be had from the other by any linear map."
         )
     if found.verdict == "unrelated":
         return (
@@ -126,8 +129,8 @@ def _meaning(found: Sameness) -> str:
         )
     lack = found.required - found.states
     return (
-        f"Bring {lack:,} more states, or fewer dimensions: a verdict needs four states for each dimension and "
-        "sixty more."
+        f"Bring {lack:,} more states, or fewer dimensions: a verdict needs four states for each dimension "
+        "and sixty more."
     )
 
 
@@ -159,9 +162,9 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
             "Dimensions": Tile("numbers", f"{wide:,}", "of the wider side, that vary", "plain"),
         }
         if near is not None:
-            kept, chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
+            kept, by_chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
             tiles["Neighbours"] = Tile(
-                "neighbours", kept, f"are the same in both; by chance {chance}", "plain"
+                "neighbours", kept, f"are the same in both; by chance {by_chance}", "plain"
             )
         return tiles
     tiles = {
@@ -183,11 +186,8 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
         "directions", f"{found.shared} of {narrow}", "correlate on states left out", tone
     )
     if found.map is not None:
-        shape = MapShape.of(found.map)
-        kept = f" over {len(shape.values)} directions" if shape.lost else ""
-        tiles["κ(W)"] = Tile(
-            "map", short(shape.condition), f"largest by smallest singular value{kept}", "plain"
-        )
+        shape = MapShape.of(found.spectrum)
+        tiles["κ(W)"] = Tile("map", short(shape.condition), "of the linear map; a rotation has 1", "plain")
         tiles["‖WᵀW − I‖ / ‖I‖"] = Tile(
             "map",
             short(shape.distance),

@@ -1,5 +1,6 @@
 """The sections of a verdict: what is explained, which directions are shared, the map, and every number."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
@@ -18,6 +19,11 @@ from isojepa.report.sections.lead import lead, missing, notes, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
 
+_KINDS = {
+    "rotation": "the nearest rotation with one scale",
+    "linear": "it",
+    "partly": "the part of it that carries the shared directions",
+}  # what the map of a verdict is
 _NINES = 0.9  # an R^2 above which a chart has room for nines
 _ONE = 0.01  # how near to 1 a scale or a condition number is as good as 1
 _ROWS = 64  # correlations and singular values in a table
@@ -66,9 +72,9 @@ def explained(found: Sameness) -> Part:
             figure,
             grid(charts),
             note(
-                "R² is of centred rows as they are, each fifth of the states predicted by a fit on the others; "
-                "below 0 a map predicts worse than the mean does. Random pairs: the mean, and as its upper end "
-                "the largest of all draws."
+                "R² is of centred rows as they are, each fifth of the states predicted by a fit on the "
+                "others; below 0 a map predicts worse than the mean does. Random pairs: the mean, and as "
+                "its upper end the largest of all draws."
             ),
         ),
         charts,
@@ -76,7 +82,8 @@ def explained(found: Sameness) -> Part:
 
 
 def _explained_words(found: Sameness) -> str:
-    assert found.linear is not None and found.rotation is not None
+    assert found.linear is not None
+    assert found.rotation is not None
     lost = found.linear.best - found.rotation.best
     text = f"A linear map explains {percent(found.linear.r2.estimate)} of the second’s variance"
     if found.linear.r2.estimate < 0:
@@ -146,12 +153,13 @@ def directions(found: Sameness, names: tuple[str, str]) -> Part:
     one, two = (cut(name, 40) for name in names)
     sentence = (
         f"{rounded(found.first.unshared_variance)} of the variance of {one} and "
-        f"{rounded(found.second.unshared_variance)} of that of {two} lie in directions that the other does not have."
+        f"{rounded(found.second.unshared_variance)} of that of {two} lie in directions that the other does "
+        "not have."
     )
     words = (
-        f"A direction is shared where its correlation exceeds {short(least)}, which is 0.05 or three standard "
-        f"errors, and encoders are related where one exceeds {short(strong)}. That the largest is chance, corrected for "
-        f"their number, has {p_text(found.p)}."
+        f"A direction is shared where its correlation exceeds {short(least)}, which is 0.05 or three "
+        f"standard errors, and encoders are related where one exceeds {short(strong)}. That the largest is "
+        f"chance, corrected for their number, has {p_text(found.p)}."
     )
     tone = "good" if found.shared == narrow else "fair" if found.shared else "poor"
     head = lead("Shared directions", sentence, key=count, of="directions are shared", tone=tone)
@@ -164,25 +172,21 @@ def map_of(found: Sameness) -> Part:
         if found.verdict == "too-few":
             return Part("")
         return Part(section("map", lead("The map W", "Nothing is shared that a map could carry."), ""))
-    shape = MapShape.of(found.map)
+    shape = MapShape.of(found.spectrum)
     levels = {f"one scale for all, {short(shape.scale)}": shape.scale, "1": 1.0}
     if abs(shape.scale - 1) < _ONE:
         levels = {"1": 1.0}
     chart = spectrum_chart({"singular value": shape}, levels)
-    kinds = {
-        "rotation": "a rotation with one scale",
-        "linear": "a linear map by ridge regression",
-        "partly": f"a map of rank {len(shape.values)}, for the shared directions",
-    }
-    out, into = found.map.matrix_.shape
     stretched = f"one direction up to {short(shape.condition)} times as much as another"
     if shape.condition < 1 + _ONE:
         stretched = "all directions alike"
     lost = f" {shape.lost} other singular values are 0." if shape.lost else ""
-    sentence = f"W, {out} × {into}, is {kinds[found.verdict]}. It stretches {stretched}.{lost}"
+    sentence = f"The linear map by ridge regression stretches {stretched}.{lost}"
     words = (
-        f"Between rows as they are, fitted on all pairs. ‖WᵀW − I‖ / ‖I‖ is {short(shape.distance)}, and "
-        f"{short(shape.turned)} after one scale of {short(shape.scale)}: 0 for a rotation."
+        f"W between rows as they are, in the {found.first.dimensions} and {found.second.dimensions} "
+        "directions that were compared, fitted on all pairs. Points and neighbours below are mapped by "
+        f"{_KINDS[found.verdict]}. ‖WᵀW − I‖ / ‖I‖ is {short(shape.distance)}, and {short(shape.turned)} "
+        f"after one scale of {short(shape.scale)}: 0 for a rotation."
     )
     head = lead(
         "The map W", sentence, key=short(shape.condition), of="κ(W), largest by smallest singular value"
@@ -203,12 +207,29 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
         if one is not None
     ]
     if rows:
-        titles = ("quantity", "value", "low", "high", "best map", "random pairs", "largest", "p", "draws")
+        titles: tuple[str, ...] = (
+            "quantity",
+            "value",
+            "low",
+            "high",
+            "best map",
+            "random pairs",
+            "largest",
+            "p",
+            "draws",
+        )
         tables.append(_table("r2", "Held-out R²", titles, rows))
     sides = [
         _side_row(cut(name, 60), side) for name, side in zip(names, (found.first, found.second), strict=True)
     ]
-    titles = ("encoder", "columns", "constant", "compared", "variance not shared", "directions not shared")
+    titles: tuple[str, ...] = (
+        "encoder",
+        "columns",
+        "constant",
+        "compared",
+        "variance not shared",
+        "directions not shared",
+    )
     tables.append(_table("sides", "Both sides", titles, sides))
     counts = {
         "pairs": found.pairs,
@@ -219,7 +240,7 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
         "p of the largest correlation": found.p if found.correlations else None,
     }
     if found.map is not None:
-        shape = MapShape.of(found.map)
+        shape = MapShape.of(found.spectrum)
         counts |= {
             "κ(W)": shape.condition,
             "‖WᵀW − I‖ / ‖I‖": shape.distance,
@@ -253,7 +274,7 @@ def _ranks(found: Sameness) -> list[str]:
     """Correlations and singular values by rank, the first ones of many."""
     if not found.correlations:
         return []
-    values = [] if found.map is None else MapShape.of(found.map).values.tolist()
+    values = found.spectrum if found.map is not None else []
     count = max(len(found.correlations), len(values))
     rows = [
         (
@@ -268,7 +289,7 @@ def _ranks(found: Sameness) -> list[str]:
 
 
 def _table(
-    name: str, title: str, titles: tuple[str, ...], rows: list[tuple[Shown, ...]], note: str = ""
+    name: str, title: str, titles: Sequence[str], rows: Sequence[Sequence[Shown]], note: str = ""
 ) -> str:
     numeric = [rows[0][k].value is not None or k > 0 for k in range(len(titles))]
     return table_section(ShownTable(name, title, list(zip(titles, numeric, strict=True)), rows, note))

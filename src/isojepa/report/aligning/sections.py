@@ -31,7 +31,10 @@ def picture(shown: Paired, names: tuple[str, str], states: States, reason: str =
     """
     labels = None if states.labels is None else states.labels[shown.rows]
     drawn = planes(shown, (cut(names[0], _NAME), cut(names[1], _NAME)), labels, states.classes)
-    sentence = "The same states in both. Lines lead from where the first has a state, a ring, to where the second has it."
+    sentence = (
+        "The same states in both. Lines lead from where the first has a state, a ring, to where the second "
+        "has it."
+    )
     key = {}
     if drawn.explained is not None:
         key = {
@@ -82,8 +85,8 @@ def neighbours_that_changed(
     chance = found.overlap.chance or 0.0
     where = "after the map" if found.mapped else "each in its own coordinates"
     sentence = (
-        f"Of the {found.k} nearest others of a state in the first, {value} are among its {found.k} nearest in "
-        f"the second, {where}; by chance it would be {rounded(chance)}."
+        f"Of the {found.k} nearest others of a state in the first, {value} are among its {found.k} nearest "
+        f"in the second, {where}; by chance it would be {rounded(chance)}."
     )
     images = states.images(
         [
@@ -100,8 +103,8 @@ def neighbours_that_changed(
         raw += f" After a map that was fitted back rather than undone it is {rounded(found.direct.value)}."
     p = found.overlap.p
     words = (
-        f"From the state whose neighbours changed most to the one whose changed least, of {len(shown.rows):,}, at "
-        f"even distances. Green: a neighbour in both.{raw}"
+        "From the state whose neighbours changed most to the one whose changed least, of "
+        f"{len(shown.rows):,}, at even distances. Green: a neighbour in both.{raw}"
     )
     if p is not None:
         words += f" {p_text(p)} that random pairs agree as much."
@@ -120,8 +123,9 @@ def _magnified(drawn: Planes) -> list[str]:
     if drawn.explained is None or drawn.direct is None or drawn.direct - drawn.explained < _WORSE:
         return []
     return [
-        f"Undoing W magnifies what W does not explain: R² {r2_text(drawn.explained)} in this plane. A map that was "
-        f"fitted back, from the second to the first, has {r2_text(drawn.direct)}: where R² is not near 1, prefer it."
+        f"Undoing W magnifies what W does not explain: R² {r2_text(drawn.explained)} in this plane. A map "
+        f"that was fitted back, from the second to the first, has {r2_text(drawn.direct)}: where R² is not "
+        "near 1, prefer it."
     ]
 
 

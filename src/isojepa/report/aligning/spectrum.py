@@ -5,12 +5,11 @@ are not 0, and |W^T W - I| / |I| (Equation 17 of Social-JEPA), as it is and afte
 the root of the mean square of its singular values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from isojepa.align.maps import AlignmentMap
 from isojepa.report.charts import Chart, Series, scale_for
 
 _LOST = 1e-12  # of the largest singular value, below which one is none
@@ -39,18 +38,16 @@ class MapShape:
     turned: float
 
     @classmethod
-    def of(cls, map: AlignmentMap) -> "MapShape":
-        """Of a fitted map.
+    def of(cls, singular_values: Sequence[float] | np.ndarray) -> "MapShape":
+        """Of the singular values of W, the largest first.
 
         Example:
-            >>> x = np.random.default_rng(0).normal(size=(50, 3))
-            >>> fitted = AlignmentMap("scaled_procrustes", standardise=False).fit(x, 2 * x)
-            >>> found = MapShape.of(fitted)
-            >>> round(found.scale, 6), round(found.condition, 6), round(found.distance, 6)
-            (2.0, 1.0, 3.0)
+            >>> found = MapShape.of([2.0, 2.0, 0.0])
+            >>> found.scale, found.condition, found.distance, found.turned, found.lost
+            (2.0, 1.0, 3.0, 0.0, 1)
         """
-        every = map.singular_values_
-        values = every[every > _LOST * every[0]]
+        every = np.asarray(singular_values, dtype=np.float64)
+        values = every[every > _LOST * every.max(initial=0.0)]
         if not len(values):
             return cls(values, len(every), 0.0, float("inf"), 1.0, 1.0)
         scale = float(np.sqrt((values**2).mean()))

@@ -50,7 +50,7 @@ class States:
         for name, given in (("ids", ids), ("labels", labels), ("pictures", pictures)):
             if given is not None and len(given) != count:
                 raise ValueError(f"{name} must be as many as rows, {count}, got {len(given)}")
-        known, numbers = list(map(str, classes)), None
+        known, numbers = list(map(str, classes or _own_classes(pictures, labels))), None
         if labels is not None:
             given = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
             if not known:
@@ -70,14 +70,19 @@ class States:
 
     def name(self, row: int) -> str:
         """A state in words: its class and its name."""
-        told = f"row {row}" if self.ids is None else str(self.ids[row])
+        told = f"row {row}" if self.ids is None else self._id(row)
         return told if self.labels is None else f"{self.classes[int(self.labels[row])]}, {told}"
 
     def tag(self, row: int) -> str:
         """The few letters that stand below a picture."""
         if self.labels is not None:
             return cut(self.classes[int(self.labels[row])], _LONGEST)
-        return cut(str(row) if self.ids is None else str(self.ids[row]), _LONGEST)
+        return cut(str(row) if self.ids is None else self._id(row), _LONGEST)
+
+    def _id(self, row: int) -> str:
+        assert self.ids is not None
+        value = self.ids[row]
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def images(self, rows: Sequence[int]) -> dict[int, str]:
         """Data addresses of the pictures of some rows; nothing without pictures."""
@@ -100,6 +105,14 @@ class States:
         if row in images:
             return f'<img class="coarse" alt="{told}" title="{told}" src="{images[row]}">'
         return f'<span title="{told}">{escape(self.tag(row))}</span>'
+
+
+def _own_classes(pictures: Any, labels: Any) -> Sequence[str]:
+    """The classes of pictures whose labels these are."""
+    if labels is None or pictures is None or isinstance(pictures, np.ndarray) or pictures.labels is None:
+        return ()
+    same = np.array_equal(np.asarray(pictures.labels), np.asarray(labels))
+    return tuple(pictures.classes) if same else ()
 
 
 def cut(text: str, most: int) -> str:

@@ -257,7 +257,7 @@ class HeatMap {
         const x = left + c * wide;
         const share = value === null ? 0 : Math.min(1, Math.max(0, (value - this.low) / (this.high - this.low)));
         const fill = `fill: color-mix(in srgb, var(--line-${this.color}) ${(100 * share).toFixed(1)}%, var(--paper))`;
-        const ink = `fill: var(${share > 0.6 ? "--paper" : "--ink"})`;
+        const ink = `fill: var(${share > 0.72 ? "--paper" : "--ink"})`;
         picture.append(svg("rect", { x, y, width: Math.max(0, wide - 1), height: Math.max(0, high - 1), style: fill }));
         const text = value === null ? "\u2013" : minus(value.toFixed(this.digits));
         if (LETTER * text.length <= wide) picture.append(middle(x + wide / 2, y + high / 2 + 4, text, ink));

@@ -30,7 +30,7 @@ const linear = {
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const ticks = [];
-    for (let k = Math.ceil(low / step); k <= Math.floor(high / step); k++) ticks.push([k * step, brief(k * step)]);
+    for (let k = Math.ceil(low / step - 1e-9); k <= Math.floor(high / step + 1e-9); k++) ticks.push([k * step, brief(k * step)]);
     return ticks;
   },
 };
