@@ -82,7 +82,9 @@ def test_three_encoders_have_cycles_and_a_hub(capsys, files):
     found = answer(capsys, "a.npy", "b.npy", "c.npy", "--hub", "hub.safetensors")
     assert len(found["pairs"]) == 3
     assert len(found["translations"]) == 6
-    assert all(one["defect"] < 0.2 for one in found["cycles"])
+    # c is wider than what it shows: round from there comes a projection
+    assert all(one["defect"] < 0.2 for one in found["cycles"] if one["names"][0] != "c.npy")
+    assert all(one["r2"]["estimate"] > 0.95 for one in found["cycles"])
     assert all(one["through_hub"]["estimate"] > 0.95 for one in found["translations"])
     assert Hub.load("hub.safetensors").names == ["a.npy", "b.npy", "c.npy"]
     code, out, _ = told(capsys, "a.npy", "b.npy", "c.npy")
