@@ -253,7 +253,7 @@ def _directions(rows: Tensor) -> Tensor:
 def _profiles(rows: Tensor) -> Tensor:
     if rows.shape[1] < 3:
         raise ValueError(
-            f"rows must have at least 3 columns to be correlated, got {rows.shape[1]}: use euclidean or cosine"
+            f"rows must have at least 3 columns to be correlated, got {rows.shape[1]}: use euclidean"
         )
     means = rows.mean(1, keepdim=True)
     left = rows - means
