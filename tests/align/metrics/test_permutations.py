@@ -85,6 +85,6 @@ def test_sums_of_three_entries_from_some_columns_are_near_those_from_all():
     gram = x @ x.T
     square = float(gram.square().sum())
     whole = Form.of_matrix(gram)
-    some = Form.of(lambda v: gram @ v, gram.diagonal().clone(), square, columns=torch.arange(192))
+    some = Form.of(lambda v: gram @ v, gram.diagonal().clone(), square, columns=torch.arange(128))
     assert moments(some, some)[:2] == pytest.approx(moments(whole, whole)[:2], rel=1e-6)
     assert moments(some, some)[2] == pytest.approx(moments(whole, whole)[2], rel=0.3)

@@ -276,3 +276,12 @@ def test_overlaps_without_a_row_are_those_of_the_other_rows(k):
     assert shared / (30 * k) == pytest.approx(naive.overlap(x, y, k))
     expected = [naive.overlap(np.delete(x, row, 0), np.delete(y, row, 0), k) for row in range(30)]
     assert without == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_all_scores_have_one_signature(name):
+    x, y = pair(60)
+    found = SCORES[name](x, y, confidence=0.9, null=True, draws=19, seed=1, drop_constant=True)
+    assert isinstance(found, m.Comparison)
+    assert found.interval.low <= found.value <= found.interval.high
+    assert found.rows in (30, 60)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from isojepa.align.metrics.comparison import Comparison, compared, null_of_draws
-from isojepa.align.metrics.crossings import DRAWS, Axes, crossing, crossings, draws_in_words
+from isojepa.align.metrics.crossings import DRAWS, Axes, crossing, crossings, draws_in_words, singular_sum
 from isojepa.align.metrics.inputs import Pair, check_options, read_pair
 from isojepa.arguments import check_number, checked
 from isojepa.certificates.intervals import from_samples
@@ -51,7 +51,7 @@ class _Score:
     def value(self, crossed: Tensor) -> float:
         """The score of a crossing (r1, r2)."""
         if self.weigh is None:
-            return float(torch.linalg.svdvals(crossed).mean())
+            return singular_sum(crossed) / min(crossed.shape)
         left, correlations, _ = torch.linalg.svd(crossed, full_matrices=False)
         return float(self.weigh(left) @ correlations)
 
@@ -181,7 +181,8 @@ def score_of(
 
 
 def _value(score: _Score) -> float:
-    return score.value(crossing(score.one, score.two))
+    crossed = crossing(score.one, score.two)
+    return float(torch.linalg.svdvals(crossed).mean()) if score.weigh is None else score.value(crossed)
 
 
 def _axes(pair: Pair) -> tuple[Axes, Axes]:

@@ -83,6 +83,7 @@ def cka(
     *,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
@@ -94,6 +95,7 @@ def cka(
         first, second: (n, d1) and (n, d2).
         confidence: of the interval.
         null: whether to work out chance.
+        draws: not used, for chance is exact; all comparisons take it.
         seed: of the columns that the skewness of the null is taken from.
         drop_constant: leave out constant columns rather than refuse them.
 
@@ -111,6 +113,7 @@ def unbiased_cka(
     *,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:

@@ -60,6 +60,7 @@ def dsc(
     *,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
@@ -69,6 +70,7 @@ def dsc(
         first, second: (n, d1) and (n, d2).
         confidence: of the interval.
         null: whether to work out chance.
+        draws: not used, for chance is exact; all comparisons take it.
         seed: of the groups.
         drop_constant: leave out constant columns rather than refuse them.
 
@@ -89,6 +91,7 @@ def rsa(
     dissimilarity: str = "correlation",
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
@@ -253,7 +256,7 @@ def _directions(rows: Tensor) -> Tensor:
 def _profiles(rows: Tensor) -> Tensor:
     if rows.shape[1] < 3:
         raise ValueError(
-            f"rows must have at least 3 columns to be correlated, got {rows.shape[1]}: use euclidean or cosine"
+            f"rows must have at least 3 columns to be correlated, got {rows.shape[1]}: use euclidean"
         )
     means = rows.mean(1, keepdim=True)
     left = rows - means

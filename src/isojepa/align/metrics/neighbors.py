@@ -73,6 +73,7 @@ def neighbour_overlaps(
     ks: Sequence[int] = KS,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> tuple[Comparison, ...]:
@@ -83,6 +84,7 @@ def neighbour_overlaps(
         ks: numbers of neighbours, less than n.
         confidence: of the intervals.
         null: whether to work out chance, which is exact and draws nothing.
+        draws: not used, for chance is exact; all comparisons take it.
         seed: not used; all comparisons take one.
         drop_constant: leave out constant columns rather than refuse them.
 
@@ -121,6 +123,7 @@ def mutual_knn(
     k: int = K,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:

@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 Graph = tuple[tuple[int, int], ...]
 Partition = tuple[tuple[int, ...], ...]
-COLUMNS = 192  # of a large matrix that its sums of three entries are estimated from
+COLUMNS = 128  # of a large matrix that its sums of three entries are estimated from
 
 
 @dataclass(frozen=True)
@@ -132,39 +133,52 @@ def moments(one: Form, two: Form) -> tuple[float, float, float]:
 
 
 def _raw(one: Form, two: Form, power: int) -> float:
-    n = one.n
     table = _table(power)
-    total = 0.0
-    for vertices, count, free in table:
-        if vertices <= n:
-            total += count * _different(one, free) * _different(two, free) / math.perm(n, vertices)
-    return total
+    different = [
+        table.factors @ [math.prod(form.sums.get(part, 0.0) for part in kind) for kind in table.kinds]
+        for form in (one, two)
+    ]
+    ways = np.array([math.perm(one.n, vertices) for vertices in table.vertices], dtype=np.float64)
+    there = ways > 0  # with fewer rows than vertices there is no such choice
+    return float((table.counts * different[0] * different[1])[there] @ (1 / ways[there]))
 
 
-def _different(form: Form, free: tuple[tuple[int, tuple[Graph, ...]], ...]) -> float:
-    return sum(factor * math.prod(form.sums.get(part, 0.0) for part in parts) for factor, parts in free)
+@dataclass(frozen=True)
+class _Table:
+    """All kinds of graphs with a number of edges.
+
+    Attributes:
+        kinds: connected parts of each.
+        vertices: of each.
+        counts: how many partitions of the indices make it.
+        factors: sums over different indices are these times products of sums over all, (kinds, kinds).
+    """
+
+    kinds: tuple[tuple[Graph, ...], ...]
+    vertices: tuple[int, ...]
+    counts: np.ndarray
+    factors: np.ndarray
 
 
 @functools.cache
-def _table(edges: int) -> tuple[tuple[int, int, tuple[tuple[int, tuple[Graph, ...]], ...]], ...]:
-    """Of each kind of graph: vertices, how many partitions make it, and the sums that it is made of."""
-    kinds: Counter[tuple[int, tuple[Graph, ...]]] = Counter()
-    example: dict[tuple[int, tuple[Graph, ...]], Partition] = {}
+def _table(edges: int) -> _Table:
+    counts: Counter[tuple[Graph, ...]] = Counter()
+    example: dict[tuple[Graph, ...], Partition] = {}
     for partition in _partitions(tuple(range(2 * edges))):
-        kind = len(partition), _parts(partition)
-        kinds[kind] += 1
+        kind = _parts(partition)
+        counts[kind] += 1
         example.setdefault(kind, partition)
-    rows = []
-    for kind, count in kinds.items():
-        free: Counter[tuple[Graph, ...]] = Counter()
-        for merging in _partitions(tuple(range(kind[0]))):
-            coarse = tuple(
-                tuple(slot for block in group for slot in example[kind][block]) for group in merging
-            )
+    kinds = tuple(counts)
+    place = {kind: number for number, kind in enumerate(kinds)}
+    factors = np.zeros((len(kinds), len(kinds)))
+    for row, kind in enumerate(kinds):
+        fine = example[kind]
+        for merging in _partitions(tuple(range(len(fine)))):
+            coarse = tuple(tuple(slot for block in group for slot in fine[block]) for group in merging)
             sign = math.prod((-1) ** (len(group) - 1) * math.factorial(len(group) - 1) for group in merging)
-            free[_parts(coarse)] += sign
-        rows.append((kind[0], count, tuple((factor, parts) for parts, factor in free.items())))
-    return tuple(rows)
+            factors[row, place[_parts(coarse)]] += sign
+    vertices = tuple(len(example[kind]) for kind in kinds)
+    return _Table(kinds, vertices, np.array([float(counts[kind]) for kind in kinds]), factors)
 
 
 def _partitions(items: tuple[int, ...]) -> Iterator[Partition]:

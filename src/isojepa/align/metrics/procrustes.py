@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from isojepa.align.metrics.comparison import Comparison, compared, null_of_draws
-from isojepa.align.metrics.crossings import DRAWS, Axes, crossings, draws_in_words
+from isojepa.align.metrics.crossings import DRAWS, Axes, crossings, draws_in_words, singular_sum
 from isojepa.align.metrics.inputs import Pair, centred, check_options, read_pair
 from isojepa.arguments import checked
 from isojepa.certificates.intervals import Interval, from_samples
@@ -142,7 +142,7 @@ def _apart(x: Tensor, y: Tensor, rotation: Tensor, squares: float, size: float) 
 
 
 def _nuclear(one: Axes, two: Axes, crossed: Tensor) -> float:
-    return float(torch.linalg.svdvals(one.sizes[:, None] * crossed * two.sizes).sum())
+    return singular_sum(one.sizes[:, None] * crossed * two.sizes)
 
 
 def _angle(cosine: float) -> float:

@@ -82,6 +82,7 @@ def mse(
     ridge: float | None = None,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
@@ -94,6 +95,7 @@ def mse(
         ridge: the penalty lambda of Equation 4; None for least squares.
         confidence: of the interval.
         null: whether to work out chance.
+        draws: not used, for chance is exact; all comparisons take it.
         seed: of the split.
         drop_constant: leave out constant columns rather than refuse them.
 
@@ -113,6 +115,7 @@ def r2(
     ridge: float | None = None,
     confidence: float = 0.95,
     null: bool = True,
+    draws: int | None = None,
     seed: int = 0,
     drop_constant: bool = False,
 ) -> Comparison:
