@@ -156,7 +156,9 @@ def _rebuilt(record: Record, name: str) -> nn.Module:
         config = config_from(record.config)
         seen = _seen(record)
         if seen is None:
-            return build_all(config)[0]
+            source = config.world.build(Context(seed=config.seed))
+            alone: nn.Module = config.encoder.build(context_of(config, source))  # a teacher may be gone too
+            return alone
         # the data may be gone: shapes are all that backbones ask for
         made: nn.Module = config.encoder.build(config.around(Context(shapes=seen, seed=config.seed)))
         return made
