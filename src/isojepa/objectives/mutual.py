@@ -1,5 +1,6 @@
-r"""Two models that learn at once and stay translatable into each other (Social-JEPA, Section 3.5, Algorithm
-2, Mutual).
+r"""Two models that learn at once and stay translatable into each other.
+
+Social-JEPA, Section 3.7 and Algorithm 2, mode Mutual:
 
     total = inner_1(model 1) + inner_2(model 2) + gamma * mean |(z2 - m2) / s2 - W (z1 - m1)|^2 / q
 
