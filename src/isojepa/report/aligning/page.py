@@ -102,7 +102,7 @@ def r2_text(value: float) -> str:
 
     Example:
         >>> r2_text(-0.00008), r2_text(0.9999), r2_text(-1.5)
-        ('0.000', '0.99990', '−1.5')
+        ('0.000', '0.999900', '−1.5')
     """
     return (
         f"{value:.3f}".replace("-0.000", "0.000").replace("-", "−") if abs(value) < 0.1 else near_one(value)

@@ -89,7 +89,7 @@ def write_same(
         title=f"{names[0]} and {names[1]}",
         badge=(_TONES[sameness.verdict], sameness.verdict),
         verdict=_headline(sameness, called),
-        more=[signs(sentence_of(numbers)), _meaning(sameness)],
+        more=[signs(sentence_of(numbers)).replace("−0.000", "0.000"), _meaning(sameness)],
         facts=_facts(sameness, len(x)),
         tiles=_tiles(sameness, near),
         config=config or {},
@@ -161,12 +161,7 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
             "Needed": Tile("numbers", f"{found.required:,}", "four for each dimension, and sixty", "plain"),
             "Dimensions": Tile("numbers", f"{wide:,}", "of the wider side, that vary", "plain"),
         }
-        if near is not None:
-            kept, by_chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
-            tiles["Neighbours"] = Tile(
-                "neighbours", kept, f"are the same in both; by chance {by_chance}", "plain"
-            )
-        return tiles
+        return tiles | _neighbours(near)
     tiles = {
         "R² by a rotation": _r2(found.rotation.r2),
         "R² by a linear map": _r2(found.linear.r2),
@@ -194,12 +189,21 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
             f"{short(shape.turned)} after one scale of {short(shape.scale)}",
             "plain",
         )
+    else:
+        tiles |= _neighbours(near)
     if found.pairs_needed is not None:
         last = found.budget[-1][0]
         tiles["Pairs needed"] = Tile(
             "explained", f"{found.pairs_needed:,}", f"for R² within 0.01 of that of {last:,}", "plain"
         )
     return tiles
+
+
+def _neighbours(near: Changed | None) -> dict[str, Tile]:
+    if near is None:
+        return {}
+    kept, chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
+    return {"Neighbours": Tile("neighbours", kept, f"are the same in both; by chance {chance}", "plain")}
 
 
 def _r2(interval: Interval) -> Tile:

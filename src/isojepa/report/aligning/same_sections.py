@@ -24,6 +24,12 @@ _KINDS = {
     "linear": "it",
     "partly": "the part of it that carries the shared directions",
 }  # what the map of a verdict is
+_R2_COLUMNS = ("quantity", "value", "low", "high", "best map", "random pairs", "largest", "p", "draws")
+_SIDE_COLUMNS = (
+    *("encoder", "columns", "constant", "compared"),
+    *("variance not shared", "directions not shared"),
+)
+_NOTHING = 0.005  # an R^2 below which nothing is explained
 _NINES = 0.9  # an R^2 above which a chart has room for nines
 _ONE = 0.01  # how near to 1 a scale or a condition number is as good as 1
 _ROWS = 64  # correlations and singular values in a table
@@ -86,8 +92,8 @@ def _explained_words(found: Sameness) -> str:
     assert found.rotation is not None
     lost = found.linear.best - found.rotation.best
     text = f"A linear map explains {percent(found.linear.r2.estimate)} of the second’s variance"
-    if found.linear.r2.estimate < 0:
-        text = "A linear map predicts the second worse than its mean does"
+    if found.linear.r2.estimate < _NOTHING:
+        text = "A linear map predicts states it has not seen no better than their mean does"
     elif lost > 0:
         text += f"; holding it to a rotation with one scale costs {percent(lost)}"
     if found.pairs_needed is not None:
@@ -207,30 +213,11 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
         if one is not None
     ]
     if rows:
-        titles: tuple[str, ...] = (
-            "quantity",
-            "value",
-            "low",
-            "high",
-            "best map",
-            "random pairs",
-            "largest",
-            "p",
-            "draws",
-        )
-        tables.append(_table("r2", "Held-out R²", titles, rows))
+        tables.append(_table("r2", "Held-out R²", _R2_COLUMNS, rows))
     sides = [
         _side_row(cut(name, 60), side) for name, side in zip(names, (found.first, found.second), strict=True)
     ]
-    titles: tuple[str, ...] = (
-        "encoder",
-        "columns",
-        "constant",
-        "compared",
-        "variance not shared",
-        "directions not shared",
-    )
-    tables.append(_table("sides", "Both sides", titles, sides))
+    tables.append(_table("sides", "Both sides", _SIDE_COLUMNS, sides))
     counts = {
         "pairs": found.pairs,
         "states": found.states,

@@ -43,7 +43,7 @@ class MapShape:
 
         Example:
             >>> found = MapShape.of([2.0, 2.0, 0.0])
-            >>> found.scale, found.condition, found.distance, found.turned, found.lost
+            >>> found.scale, found.condition, round(found.distance, 9), found.turned, found.lost
             (2.0, 1.0, 3.0, 0.0, 1)
         """
         every = np.asarray(singular_values, dtype=np.float64)

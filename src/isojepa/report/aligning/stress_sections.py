@@ -109,4 +109,4 @@ def _value(point: Point) -> str:
 
 
 def _metric(name: str) -> str:
-    return _METRICS.get(name, name.upper() if name.startswith("nos@") else name)
+    return _METRICS.get(name, name.replace("nos@", "NOS@"))
