@@ -19,6 +19,7 @@ STUDIES = {
     "sample_size": "a finite training set",
     "slices": "directions of SIGReg: how many, fixed or resampled, drawn how; trains nothing",
     "fashion": "Fashion-MNIST without labels: LeJEPA beside three other methods",
+    "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
@@ -26,6 +27,7 @@ _PAPERS = {  # folders in isojepa.papers
     "scaling": "world_model",
     "slices": "lejepa",
     "fashion": "lejepa",
+    "others": "social",
     "adversaries": "own",
 }
 
