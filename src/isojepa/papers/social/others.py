@@ -130,7 +130,7 @@ def _whole(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
     """Scores that need no map, of all features."""
     alike = cka(first, second, drop_constant=True)
     near = mutual_knn(first, second, drop_constant=True)
-    found = {}
+    found: dict[str, float] = {}
     for name, one in (("cka", alike), ("knn", near)):
         found |= {name: one.value, f"{name}_low": one.interval.low, f"{name}_high": one.interval.high}
         found |= {f"{name}_chance": float(one.chance or 0), f"{name}_calibrated": float(one.calibrated or 0)}
