@@ -20,6 +20,7 @@ STUDIES = {
     "slices": "directions of SIGReg: how many, fixed or resampled, drawn how; trains nothing",
     "fashion": "Fashion-MNIST without labels: LeJEPA beside three other methods",
     "apart": "encoders trained apart: what relates them, and whether it is a rotation",
+    "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
@@ -28,6 +29,7 @@ _PAPERS = {  # folders in isojepa.papers
     "slices": "lejepa",
     "fashion": "lejepa",
     "apart": "social",
+    "others": "social",
     "adversaries": "own",
 }
 
