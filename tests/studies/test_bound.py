@@ -129,7 +129,13 @@ def test_seeds_of_one_cell_belong_together() -> None:
 
 def test_no_run_that_the_theorem_speaks_of_is_left_out() -> None:
     planned = {record_path(cell.config).name for cell in STUDY.plan("standard")}
-    computed = {"slices", "fashion", "adversaries", "apart", "others"}  # worlds without known latents, or nothing trained
+    computed = {
+        "slices",
+        "fashion",
+        "adversaries",
+        "apart",
+        "others",
+    }  # worlds without known latents, or nothing trained
     for name in set(catalogue.STUDIES) - {"bound", "loss_predicts"} - computed:
         for cell in catalogue.find_study(name).plan("standard"):
             assert not speaks_of(cell.config) or record_path(cell.config).name in planned, cell.labels
