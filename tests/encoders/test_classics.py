@@ -137,7 +137,7 @@ def test_weights_of_others_are_put_in_their_places(name: str) -> None:
         ids = torch.from_numpy(np.unique(arrays["states"], return_index=True)[1])
     ids = ids[torch.randperm(len(ids), generator=torch.Generator().manual_seed(0))[:600]]
     labels = torch.as_tensor(pictures.labels)[ids]
-    size = 64 if name == "vgg16-features" else 128  # its last maps are as large for half the picture
+    size = 64 if name == "vgg16-features" else 128  # the slowest: a quarter of the time
     found = {}
     for kind in ("trained", "random"):
         backbone = Backbone(name)

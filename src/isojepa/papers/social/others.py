@@ -247,7 +247,7 @@ def _maps(rows: Rows) -> list[HeatMap]:
 
 
 def _better(rows: Rows) -> Judgement:
-    """Whether photographs beat random weights of the same network by the linear probe."""
+    """Whether photographs beat random weights of the same network by more than the probe's interval."""
     lines = _encoders(rows).known("linear")
     base = {(line["data"], line["first"]): line["linear"] for line in lines.where(weights=RANDOM)}
     asked = [
@@ -256,7 +256,7 @@ def _better(rows: Rows) -> Judgement:
         if (line["data"], line["first"]) in base
     ]
     text = "{first} on {data} {linear:.3f} against {random:.3f}"
-    return judge_lines(asked, lambda line: line["linear"] > line["random"], text)
+    return judge_lines(asked, lambda line: line["low"] > line["random"], text)
 
 
 def _closer(rows: Rows) -> Judgement:
