@@ -1,6 +1,7 @@
 """`isojepa transfer` as a person and as a program would use it."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -78,3 +79,22 @@ def test_what_does_not_fit_is_one_line(capsys, files):
     assert "linear probe" in refuse(
         capsys, "probe", files / "a.npz", "--probes", "knn", "--save-probe", files / "x.safetensors"
     )
+
+
+def test_the_page_tells_the_scores(capsys, files):
+    LinearHead(np.eye(4, 12)).save(files / "head.safetensors")
+    code, told, _ = run(
+        capsys,
+        *("transfer", files / "head.safetensors", files / "map.safetensors", "--json"),
+        *("--embeddings", files / "second.npy", "--labels", files / "labels.npy"),
+        *("--source", files / "first.npy", "--report", files / "pages/transfer.html"),
+    )
+    assert code == 0
+    page = (files / "pages/transfer.html").read_text()
+    scores = {score["head"]: score for score in json.loads(told)["scores"]["scores"]}
+    shown = [float(value) for value in re.findall(r'data-value="([^"]+)"', page)]
+    for name in ("own", "naive", "transferred", "regressed", "distilled"):
+        assert min(abs(value - scores[name]["accuracy"]) for value in shown) < 1e-4
+    assert "<script src" not in page
+    words = ("transfer", files / "head.safetensors", files / "map.safetensors", "--report", files / "p.html")
+    assert "give --embeddings and --labels" in refuse(capsys, *words)

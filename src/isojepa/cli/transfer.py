@@ -11,6 +11,7 @@ from isojepa.align import AlignmentMap, LinearHead, Sharing, share_probe, transf
 from isojepa.certificates import read_array, read_embeddings
 from isojepa.cli.printing import notes_told, out, print_json
 from isojepa.cli.tables import Column, print_table
+from isojepa.files import make_folder
 
 
 @dataclass
@@ -28,7 +29,8 @@ class Transfer:
 
     isojepa transfer head.safetensors map.safetensors --embeddings b.npy --labels labels.npy
 
-    isojepa transfer head.safetensors map.safetensors --embeddings b.npy --labels y.npy --source a.npy
+    isojepa transfer head.safetensors map.safetensors --embeddings b.npy --labels y.npy --source a.npy \\
+    --report transfer.html
 
     The new head takes encoder 2's embeddings as they are. With embeddings and labels it is scored on held-out
     states beside encoder 2's own probe and the head as it is; with --source, encoder 1's embeddings of the
@@ -56,6 +58,8 @@ class Transfer:
     """Share of the states that encoder 2's own probe is fitted on; the rest is scored."""
     seed: int = 0
     """Draws which."""
+    report: Path | None = None
+    """Write the scores as one self-contained HTML page."""
     json: bool = False
     """Print the numbers as JSON."""
 
@@ -64,6 +68,8 @@ class Transfer:
             raise ValueError("embeddings and labels go together: give both, or neither")
         if self.embeddings is None and (self.source is not None or self.ids is not None):
             raise ValueError("source and ids say more of embeddings that are scored: give --embeddings too")
+        if self.report is not None and self.embeddings is None:
+            raise ValueError("report shows scores: give --embeddings and --labels")
         head, fitted = LinearHead.load(self.probe), AlignmentMap.load(self.map)
         found = transfer_head(head, fitted, backwards=self.backwards)
         path = self.out or self.probe.with_name(f"{self.probe.stem}-transferred.safetensors")
@@ -82,6 +88,8 @@ class Transfer:
             "pseudo_inverse": pseudo,
             "scores": None if scores is None else scores.to_dict(),
         }
+        if self.report is not None and scores is not None:
+            self._write(self.report, fitted, scores)
         if self.json:
             print_json(result)
             return 0
@@ -99,7 +107,16 @@ class Transfer:
             )
         if scores is not None:
             _print(scores)
+        if self.report is not None:
+            out.print(f"\nOpen {self.report} in a browser.", markup=False)
         return 0
+
+    def _write(self, path: Path, fitted: AlignmentMap, scores: Sharing) -> None:
+        from isojepa.report.aligning import write_transfer  # only for those who draw
+
+        make_folder(path.parent)
+        config = {"probe": self.probe.name, "map": self.map.name, "share": self.share, "seed": self.seed}
+        write_transfer(path, fitted, scores, title=self.probe.name, backwards=self.backwards, config=config)
 
     def _scores(self, head: LinearHead, fitted: AlignmentMap) -> Sharing | None:
         if self.embeddings is None or self.labels is None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from isojepa.report.aligning import write_alignment, write_same
+from isojepa.align import AlignmentMap, share_probe
+from isojepa.report.aligning import write_alignment, write_same, write_transfer
 from tests.report.aligning.cases import HOSTILE, alignment, comparisons, embeddings, verdict
 from tests.report.audit import audit
 from tests.report.browser import CHROMIUM, browser
@@ -43,6 +44,9 @@ def files(tmp_path_factory):
     ids = np.array([f"{HOSTILE[1]}{row}" for row in range(len(x))])
     write_same(folder / "hostile.html", verdict("linear"), x, y, names=HOSTILE, ids=ids, labels=ids[::-1])
     write_alignment(folder / "alignment.html", alignment(), embeddings=comparisons()[0])
+    fitted = AlignmentMap().fit(x[:200], y[:200])
+    scores = share_probe(y[200:], (x[200:, 0] > 0).astype(int), first=x[200:], fitted=fitted)
+    write_transfer(folder / "transfer.html", fitted, scores, title=HOSTILE[0])
     return folder
 
 
@@ -53,6 +57,16 @@ def test_the_page_can_be_read_and_complains_of_nothing(files, window, name, widt
     assert window.value(OVERFLOW) <= 0
     assert min(window.value(DRAWN)) > 500
     assert audit_without_frames(window) == []
+    window.value(OPEN)
+    window.settle()
+    assert window.value(OVERFLOW) <= 0
+    assert audit_without_frames(window) == []
+    assert [name for name in window.value(LOADED) if not name.startswith("data:")] == []
+
+
+@pytest.mark.parametrize(("width", "dark"), SCREENS)
+def test_the_page_of_a_transferred_probe_can_be_read(files, window, width, dark):
+    window.open((files / "transfer.html").as_uri(), width, dark)
     window.value(OPEN)
     window.settle()
     assert window.value(OVERFLOW) <= 0
