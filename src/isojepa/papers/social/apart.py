@@ -227,7 +227,6 @@ def _related(
         "dsc": found.aligned["DSC"].value,
         "nos": found.aligned["NOS@10"].value,
         "cka": found.raw["unbiased CKA"].value,
-        "directions": float(effective(linear.singular_values_)),
     }
 
 
@@ -236,11 +235,6 @@ def turned_orthogonality(linear: AlignmentMap) -> float:
     values = linear.singular_values_
     scaled = values / values.mean()
     return float(np.linalg.norm(scaled**2 - 1) / np.sqrt(len(values)))
-
-
-def effective(values: np.ndarray) -> float:
-    """How many directions a map keeps: (sum of squares)^2 / sum of fourth powers of its singular values."""
-    return float((values**2).sum() ** 2 / (values**4).sum())
 
 
 @cache

@@ -13,7 +13,7 @@ from isojepa.report.aligning.page import Part, cell, note, r2_text, write_parts
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.charts import grid
 from isojepa.report.glance import Tile, share_tone
-from isojepa.report.numbers import finite, percent, short
+from isojepa.report.numbers import finite, short
 from isojepa.report.sections.lead import lead, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
@@ -81,8 +81,8 @@ def write_transfer(
 
 def _verdict(lost: float) -> str:
     if lost < 0:
-        return f"The transferred probe is {percent(-lost)} above the encoder’s own."
-    return f"The transferred probe loses {percent(lost)} against the encoder’s own."
+        return f"The transferred probe is {-100 * lost:.1f} points above the encoder’s own."
+    return f"The transferred probe loses {100 * lost:.1f} points against the encoder’s own."
 
 
 def _heads(scores: Sharing) -> Part:
