@@ -87,7 +87,7 @@ def cells(scale: str) -> list[Cell]:
     for seed in range(3 if scale == "paper" else 1):
         for method, name in PLANE.items():
             spec = OBJECTIVES[name]
-            asked = {"world": LATENTS, "steps": 5 if quick else 2000, "seed": seed}
+            asked: dict[str, Any] = {"world": LATENTS, "steps": 5 if quick else 2000, "seed": seed}
             asked |= {"objective": spec.name, "settings": flatten(spec)}
             asked["batch"] = 512 if method == "InfoNCE" else Recipe().batch  # its cost grows with the square
             found.append(Cell(Computation(asked, seconds=60), _labels(LATENTS, method, seed)))
