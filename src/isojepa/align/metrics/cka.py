@@ -16,6 +16,7 @@ Chance: both numerators are permutation statistics (`permutations`), whose mean 
 denominators do not change when rows are re-paired.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,26 +35,33 @@ from isojepa.seeds import generator
 UNBIASED_ROWS = 4
 
 
+_PIECE = 512  # rows
+_TINY, _HUGE = 1e-200, 1e200
+
+
 @dataclass(frozen=True)
 class Gram:
-    """One side: centred rows, their squared lengths, and their products among themselves.
+    """One side: centred rows, and their products among themselves.
 
     Attributes:
         rows: (n, d), centred.
-        lengths: (n,) squared.
         products: X' X (d, d), or X X' (n, n) where that is smaller.
     """
 
     rows: Tensor
-    lengths: Tensor
     products: Tensor
+
+    @functools.cached_property
+    def lengths(self) -> Tensor:
+        """Of the rows, squared, (n,)."""
+        lengths: Tensor = torch.linalg.vector_norm(self.rows, dim=1).square_()
+        return lengths
 
     @classmethod
     def of(cls, rows: Tensor) -> "Gram":
         """Centre the rows (n, d) first, and scale them, which no CKA notices."""
         x = centred(rows)
-        lengths = torch.linalg.vector_norm(x, dim=1).square_()
-        return cls(x, lengths, x @ x.T if len(x) < x.shape[1] else x.T @ x)
+        return cls(x, x @ x.T if len(x) < x.shape[1] else x.T @ x)
 
     def apply(self, v: Tensor) -> Tensor:
         """K v, for (n, m)."""
@@ -73,7 +81,29 @@ def cka_value(first: Any, second: Any, *, unbiased: bool = False) -> float:
         1.0
     """
     pair = read_pair(first, second, least=UNBIASED_ROWS)
-    return _value(Gram.of(pair.first), Gram.of(pair.second), unbiased)
+    quick = None if unbiased else _in_pieces(pair.first, pair.second)
+    return _value(Gram.of(pair.first), Gram.of(pair.second), unbiased) if quick is None else quick
+
+
+def _in_pieces(x: Tensor, y: Tensor) -> float | None:
+    """CKA with rows centred piece by piece, each while it lies in the cache; None where that cannot serve."""
+    n, widths = len(x), (x.shape[1], y.shape[1])
+    if n < max(widths):
+        return None
+    means = x.mean(0), y.mean(0)
+    xx, yy, xy = x.new_zeros(widths[0], widths[0]), x.new_zeros(widths[1], widths[1]), x.new_zeros(widths)
+    room = [x.new_empty(min(n, _PIECE), width) for width in widths]
+    for start in range(0, n, _PIECE):
+        a, b = (
+            torch.sub(rows[start : start + _PIECE], mean, out=out[: min(_PIECE, n - start)])
+            for rows, mean, out in zip((x, y), means, room, strict=True)
+        )
+        xx.addmm_(a.T, a)
+        yy.addmm_(b.T, b)
+        xy.addmm_(a.T, b)
+    shared, own = float(xy.square().sum()), float(xx.square().sum()) * float(yy.square().sum())
+    # of huge and of tiny numbers squares are none
+    return shared / math.sqrt(own) if _TINY < shared < _HUGE and _TINY < own < _HUGE else None
 
 
 @checked

@@ -18,6 +18,8 @@ from isojepa.arguments import check_count, check_number
 
 ADVICE = "leave them out, or say drop_constant=True"
 _LISTED = 8  # columns that a note names
+_FIRST = 256  # rows that are looked at for constant columns before all are
+_SMALLEST, _LARGEST = 1e-140, 1e140  # lengths whose squares a float holds
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,11 @@ def centred(rows: Tensor, scale: bool = True) -> Tensor:
     """Rows (n, d) less their mean, divided by one number so that their mean square is 1, by default."""
     x = rows - rows.mean(0)
     if scale:
-        size = torch.linalg.vector_norm(x, ord=torch.inf)  # squares of huge numbers would overflow
-        x /= size
-        x *= math.sqrt(x.numel()) / torch.linalg.vector_norm(x)
+        length = float(torch.linalg.vector_norm(x))
+        if not _SMALLEST < length < _LARGEST:  # squares overflow, or vanish
+            x /= torch.linalg.vector_norm(x, ord=torch.inf)
+            length = float(torch.linalg.vector_norm(x))
+        x *= math.sqrt(x.numel()) / length
     return x
 
 
@@ -88,9 +92,9 @@ def check_options(confidence: float, draws: int | None = None) -> None:
 
 def _without_constants(name: str, rows: np.ndarray, drop: bool) -> tuple[Tensor, list[str]]:
     found = torch.from_numpy(np.ascontiguousarray(rows))
-    low, high = found.aminmax(dim=0)
-    # half the range is at least the deviation
-    flat = constant((high - low).numpy() / 2, torch.maximum(low.abs(), high.abs()).numpy())
+    if not _flat(found[:_FIRST], 2.0).any():  # what varies among the first rows varies
+        return found, []
+    flat = _flat(found, 1.0)
     if not flat.any():
         return found, []
     if not drop:
@@ -100,3 +104,10 @@ def _without_constants(name: str, rows: np.ndarray, drop: bool) -> tuple[Tensor,
     columns = np.flatnonzero(flat)
     told = ", ".join(map(str, columns[:_LISTED])) + (", ..." if len(columns) > _LISTED else "")
     return found[:, torch.from_numpy(~flat)], [f"constant columns of {name} left out: {told}"]
+
+
+def _flat(rows: Tensor, caution: float) -> np.ndarray:
+    """Which columns are constant: half their range is at least the deviation."""
+    low, high = rows.aminmax(dim=0)
+    spread = (high - low).numpy() / (2 * caution)
+    return constant(spread, torch.maximum(low.abs(), high.abs()).numpy())
