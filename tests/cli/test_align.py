@@ -64,6 +64,12 @@ def test_a_dead_column_is_left_out_of_numbers_and_kept_in_the_map(capsys, files)
     assert fitted.transform(files["a"]) == pytest.approx(files["c"], abs=1e-4)
 
 
+def test_a_dead_column_is_told_once_where_a_page_is_written_too(capsys, files):
+    code, out, err = told(capsys, "a.npy", "c.npy", "--report", "pages/align.html")
+    assert code == 0
+    assert (out + err).count("1 constant columns of c.npy") == 1
+
+
 def test_mismatched_pairs_are_dropped_where_asked(capsys, files):
     plain = answer(capsys, "a.npy", "mixed.npy")
     robust = answer(capsys, "a.npy", "mixed.npy", "--robust")

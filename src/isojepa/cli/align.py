@@ -20,7 +20,7 @@ from isojepa.align.robust import RobustFit, fit_robust
 from isojepa.align.rows import as_rows, constant
 from isojepa.align.stress import Curve, Plan, pair_budget, pair_noise
 from isojepa.certificates.left_out import leave_out
-from isojepa.cli.aligned import Aligned, Layers, print_alignment, print_curves, print_many
+from isojepa.cli.aligned import Aligned, Layers, Many, print_alignment, print_curves, print_many
 from isojepa.cli.embeddings import Embedded, Shown
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.files import make_folder
@@ -91,17 +91,17 @@ class Align(Shown):
             given = self.embedded(self.encoders, self._progress)
             found = self._aligned(given)
         if self.map is not None:
-            self._saved(given, found.split)
-        if found.hub is not None and self.hub is not None:
+            self._save(self.map, given, found)
+        if found.many is not None and self.hub is not None:
             make_folder(self.hub.parent)
-            found.hub.save(self.hub)
+            found.many.hub.save(self.hub)
         if self.json:
             print_json(found.to_dict())
-        elif len(self.encoders) == 2:
+        elif found.many is None:
             print_alignment(found.pairs[0, 1], found.robust, self.all)
             print_curves(found.curves)
         else:
-            print_many(found)
+            print_many(found, found.many)
         if self.report is not None:
             self._write(self.report, given, found)
         return 0
@@ -131,7 +131,7 @@ class Align(Shown):
         if len(rows) == 2:
             curves = self._curves(rows[0], rows[1], given.ids) if self.stress else []
             layers = self._layer_table(given) if self.layers else None
-            return Aligned(given.names, split, pairs, robust, curves, layers)
+            return Aligned(given.names, rows, split, pairs, robust, curves, layers)
         named = dict(zip(given.names, rows, strict=True))
         direct = fit_pairwise(
             named,
@@ -143,12 +143,13 @@ class Align(Shown):
             seed=self.seed,
         )
         hub = Hub("linear" if self.standardise else "rotation").fit(direct.fitted.rows, direct.fitted.ids)
-        return Aligned(given.names, split, pairs, cycles=cycles(direct, most=_CYCLES), hub=hub, direct=direct)
+        many = Many(direct, hub, cycles(direct, most=_CYCLES))
+        return Aligned(given.names, rows, split, pairs, many=many)
 
     def _write(self, path: Path, given: Embedded, found: Aligned) -> None:
         from isojepa.report import aligning  # only for those who draw
 
-        layers = found.layers
+        layers, ways = found.layers, [] if found.many is None else found.many.cycles
         number = {name: place for place, name in enumerate(given.names)}
         drawn = aligning.Alignment(
             given.names,
@@ -157,15 +158,13 @@ class Align(Shown):
             if layers is None
             else (aligning.Layers((0, 1), layers.first, layers.second, layers.cka),),
             stress=found.curves,
-            cycles={tuple(number[name] for name in one.names): one.defect for one in found.cycles},
+            cycles={tuple(number[name] for name in one.names): one.defect for one in ways},
         )
         make_folder(path.parent)
         aligning.write_alignment(
             path,
             drawn,
-            embeddings=[
-                varied(name, one, found.split) for name, one in zip(given.names, given.rows, strict=True)
-            ],
+            embeddings=found.rows,
             ids=given.ids,
             labels=given.labels,
             pictures=given.pictures,
@@ -184,17 +183,13 @@ class Align(Shown):
         robust = fit_robust(x, y, self._map(), seed=self.seed)
         return robust.map, robust
 
-    def _saved(self, given: Embedded, split: Split) -> None:
+    def _save(self, path: Path, given: Embedded, found: Aligned) -> None:
         """The map of rows as they are given, constant columns and all, of the same pairs."""
         whole = self._map().set_params(constant="ignore")
-        x, y = (rows[split.fit] for rows in given.rows)
-        if self.robust:
-            whole = fit_robust(x, y, whole, seed=self.seed).map
-        else:
-            whole.fit(x, y)
-        assert self.map is not None
-        make_folder(self.map.parent)
-        whole.save(self.map)
+        x, y = (rows[found.split.fit] for rows in given.rows)
+        whole.fit(x, y, None if found.robust is None else found.robust.weights)
+        make_folder(path.parent)
+        whole.save(path)
 
     def _curves(self, first: np.ndarray, second: np.ndarray, ids: Any) -> list[Curve]:
         fit: Callable[[np.ndarray, np.ndarray], AlignmentMap] | None = None

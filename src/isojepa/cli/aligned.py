@@ -33,35 +33,48 @@ class Layers:
 
 
 @dataclass(frozen=True)
+class Many:
+    """What three encoders or more have besides.
+
+    Attributes:
+        direct: maps of each to each.
+        hub: of all.
+        cycles: ways round three.
+    """
+
+    direct: Pairwise
+    hub: Hub
+    cycles: list[Cycle]
+
+
+@dataclass(frozen=True)
 class Aligned:
     """Everything that was found.
 
     Attributes:
         names: of the encoders.
+        rows: of each, without constant columns.
         split: states that maps were fitted and scored on.
         pairs: (i, j) -> all numbers.
         robust: which pairs were dropped, where that was asked for.
         curves: of stress tests.
         layers: CKA of layers.
-        cycles: ways round three encoders.
-        hub: of three or more.
-        direct: their maps.
+        many: of three encoders or more.
     """
 
     names: tuple[str, ...]
+    rows: list[np.ndarray]
     split: Split
     pairs: dict[tuple[int, int], Comparisons]
     robust: RobustFit | None = None
     curves: list[Curve] = field(default_factory=list)
     layers: Layers | None = None
-    cycles: list[Cycle] = field(default_factory=list)
-    hub: Hub | None = None
-    direct: Pairwise | None = None
+    many: Many | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Every number, for JSON."""
         told: dict[str, Any] = {"names": self.names}
-        if self.hub is None or self.direct is None:
+        if self.many is None:
             found = self.pairs[0, 1]
             told |= {"map": map_numbers(found.map), **found.to_dict()}
             told["stress"] = [row for curve in self.curves for row in curve.rows()]
@@ -79,12 +92,13 @@ class Aligned:
             }
             for (i, j), found in self.pairs.items()
         ]
-        direct, through = self.direct.scores(), self.direct.hub_scores(self.hub, expected=True)
+        direct = self.many.direct.scores()
+        through = self.many.direct.hub_scores(self.many.hub, expected=True)
         told["translations"] = [
             {"from": a, "to": b, "direct": asdict(r2), "through_hub": asdict(through[a, b])}
             for (a, b), r2 in direct.items()
         ]
-        told["cycles"] = [asdict(one) for one in self.cycles]
+        told["cycles"] = [asdict(one) for one in self.many.cycles]
         return told
 
 
@@ -121,8 +135,7 @@ def print_alignment(found: Comparisons, robust: RobustFit | None, everything: bo
     for name in dict.fromkeys((*found.aligned, *found.raw)):
         if everything or name in _FEW:
             aligned, raw = found.aligned.get(name), found.raw.get(name)
-            shown = aligned or raw
-            assert shown is not None
+            shown = found.raw[name] if aligned is None else aligned
             lines.append(
                 (
                     name + ("" if shown.higher_is_better else " (less is better)"),
@@ -146,11 +159,9 @@ def print_alignment(found: Comparisons, robust: RobustFit | None, everything: bo
         out.print(f"{name} was left out: {reason}", style="dim", markup=False)
 
 
-def print_many(found: Aligned) -> None:
+def print_many(found: Aligned, many: Many) -> None:
     """Print all pairs of three encoders or more, through the hub too, and how far cycles come back."""
-    assert found.direct is not None
-    assert found.hub is not None
-    direct, through = found.direct.scores(), found.direct.hub_scores(found.hub, expected=True)
+    direct, through = many.direct.scores(), many.direct.hub_scores(many.hub, expected=True)
     lines = []
     for (i, j), pair in found.pairs.items():
         a, b = found.names[i], found.names[j]
@@ -166,7 +177,7 @@ def print_many(found: Aligned) -> None:
             )
         )
     columns = (
-        Column(f"on {len(found.direct.held_out)} other rows"),
+        Column(f"on {len(many.direct.held_out)} other rows"),
         Column("R2 there / back", right=True),
         Column("through the hub", right=True),
         Column("condition", right=True),
@@ -176,7 +187,7 @@ def print_many(found: Aligned) -> None:
     print_table(columns, lines, indent=1)
     rows = [
         (" -> ".join((*one.names, one.names[0])), f"{one.defect:.3f}", f"{one.r2.estimate:.3f}")
-        for one in found.cycles
+        for one in many.cycles
     ]
     headings = (Column("round and back"), Column("|W - I| / |I|", right=True), Column("R2", right=True))
     print_table(headings, rows, indent=1)
