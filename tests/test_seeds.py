@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isojepa import seeds
-from isojepa.seeds import borrowed, generator
+from isojepa.seeds import borrowed, generator, numpy_generator
 from tests.reference.global_state import untouched
 
 
@@ -136,3 +136,10 @@ def test_the_modules_of_devices_have_the_functions_that_lending_calls(name):
     module = torch.get_device_module(name)
     assert list(inspect.signature(module.get_rng_state).parameters) == ["device"]
     assert list(inspect.signature(module.set_rng_state).parameters) == ["new_state", "device"]
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2**70])
+def test_numpy_has_the_same_streams_for_any_integer(seed):
+    drawn = numpy_generator(seed, "split").normal(size=5)
+    assert (drawn == np.random.default_rng(generator(seed, "split").initial_seed()).normal(size=5)).all()
+    assert not np.isin(drawn, numpy_generator(seed, "folds").normal(size=5)).any()

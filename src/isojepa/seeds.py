@@ -1,7 +1,7 @@
 """One integer seed, many independent named streams of randomness.
 
-Every random choice of the library draws from a `torch.Generator` that its caller made here. A stream is
-named by words and numbers, e.g. ("data", 17) for the batch of step 17, so a run that is stopped and
+Every random choice of the library draws from a generator, of torch or of numpy, that its caller made here. A
+stream is named by words and numbers, e.g. ("data", 17) for the batch of step 17, so a run that is stopped and
 started again needs no saved generator state: step 17 always sees the same batch. The global generators of
 torch, numpy and Python are never read or seeded, but for `borrowed`, which puts torch's back.
 """
@@ -13,6 +13,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from isojepa.names import shown
@@ -37,6 +38,20 @@ def generator(seed: int, *stream: str | int, device: torch.device | str = "cpu")
     source = torch.Generator(device=device)
     source.manual_seed(int.from_bytes(digest, "little") >> 1)  # keep within a signed 64-bit integer
     return source
+
+
+def numpy_generator(seed: int, *stream: str | int) -> np.random.Generator:
+    """The same for numpy, where its arrays and laws are wanted.
+
+    Args:
+        seed: the run's seed, any integer.
+        stream: what the numbers are for.
+
+    Example:
+        >>> numpy_generator(0, "split").permutation(3).shape
+        (3,)
+    """
+    return np.random.default_rng(generator(seed, *stream).initial_seed())
 
 
 def _whole(seed: Any) -> int:

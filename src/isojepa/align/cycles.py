@@ -20,6 +20,7 @@ from isojepa.align.pairwise import Pairwise
 from isojepa.arguments import check_count
 from isojepa.certificates.intervals import Interval
 from isojepa.names import choose
+from isojepa.seeds import numpy_generator
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def cycles(found: Pairwise, *, most: int | None = None, seed: int = 0) -> list[C
         raise ValueError(f"cycles need at least three encoders, got {len(found.names)}")
     ways = list(permutations(found.names, 3))
     if most is not None and check_count("most", most) < len(ways):
-        drawn = np.random.default_rng(seed).permutation(len(ways))[:most]
+        drawn = numpy_generator(seed, "cycles").permutation(len(ways))[:most]
         ways = [ways[number] for number in np.sort(drawn)]
     return [cycle(found, way) for way in ways]
 

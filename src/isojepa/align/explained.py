@@ -22,6 +22,7 @@ from isojepa.align.moments import Moments
 from isojepa.align.pairs import folds
 from isojepa.align.penalties import best_penalty, generalised
 from isojepa.certificates.intervals import Interval, from_samples
+from isojepa.seeds import numpy_generator
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def by_chance(
     first: np.ndarray, second: np.ndarray, rotation: bool, draws: int, most: int, seed: int
 ) -> Chance:
     """The R^2 of true pairs beside those of random ones; rows of one half are paired within it."""
-    rng = np.random.default_rng(seed)
+    rng = numpy_generator(seed, "chance")
     rows = rng.permutation(len(first))[:most]
     half = len(rows) // 2
     fit, score = rows[:half], rows[half:]
@@ -127,7 +128,7 @@ def budget(
 ) -> list[tuple[int, float, float]]:
     """R^2 by a linear map and by a rotation after more and more pairs, on one held-out fifth."""
     split = folds(len(first), 5, ids, seed)[0]
-    order = np.random.default_rng(seed).permutation(split.fit)
+    order = numpy_generator(seed, "budget").permutation(split.fit)
     low = min(max(20, min(first.shape[1], second.shape[1]) // 2), len(order))
     rows = []
     for size in sorted({round(float(size)) for size in np.geomspace(low, len(order), steps)}):

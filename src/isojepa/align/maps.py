@@ -65,8 +65,8 @@ class AlignmentMap:
         >>> rng = np.random.default_rng(0)
         >>> z1, w = rng.normal(size=(200, 3)), np.array([[2.0, 0, 0], [0, 1, 0], [0, 0, 0.5]])
         >>> fitted = AlignmentMap("ols", standardise=False).fit(z1, z1 @ w.T)
-        >>> fitted.matrix_.round(6).tolist(), round(fitted.condition_, 6)
-        ([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.5]], 4.0)
+        >>> bool(np.allclose(fitted.matrix_, w)), round(fitted.condition_, 6)
+        (True, 4.0)
         >>> bool(np.allclose(fitted.inverse_transform(fitted.transform(z1)), z1))
         True
     """

@@ -13,6 +13,7 @@ import torch
 
 from isojepa.arguments import check_number
 from isojepa.names import shown
+from isojepa.seeds import numpy_generator
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def split_states(rows: int, ids: Any = None, share: float = 0.5, seed: int = 0) 
         )
     count = min(max(round(share * len(states)), 1), len(states) - 1)
     chosen = np.zeros(len(states), bool)
-    chosen[np.random.default_rng(seed).permutation(len(states))[:count]] = True
+    chosen[numpy_generator(seed, "split").permutation(len(states))[:count]] = True
     return Split(np.flatnonzero(chosen[state]), np.flatnonzero(~chosen[state]))
 
 
@@ -111,7 +112,7 @@ def folds(rows: int, count: int, ids: Any = None, seed: int = 0) -> list[Split]:
     if len(states) < count:
         raise ValueError(f"at least {count} states are needed for {count} folds, got {len(states)}")
     fold = np.empty(len(states), np.int64)
-    fold[np.random.default_rng(seed).permutation(len(states))] = np.arange(len(states)) % count
+    fold[numpy_generator(seed, "folds").permutation(len(states))] = np.arange(len(states)) % count
     return [Split(np.flatnonzero(fold[state] != k), np.flatnonzero(fold[state] == k)) for k in range(count)]
 
 

@@ -21,6 +21,7 @@ from isojepa.align.canonical import Variates, canonical_variates
 from isojepa.align.maps import AlignmentMap
 from isojepa.align.rows import as_rows, check_pairs
 from isojepa.arguments import check_count, checked
+from isojepa.seeds import numpy_generator
 
 _ROUNDS = 12
 _STEADY = 1e-3  # mean change of the weights at which they are taken
@@ -87,7 +88,7 @@ def fit_robust(
     )
     fitted = AlignmentMap() if map is None else AlignmentMap(**map.get_params())
     a, b = _leading(x, len(x) // _ROWS_PER_DIRECTION), _leading(y, len(x) // _ROWS_PER_DIRECTION)
-    rng = np.random.default_rng(seed)
+    rng = numpy_generator(seed, "robust", "pairings")
     others = [rng.permutation(len(x)) for _ in range(_PAIRINGS)]
     weights, mismatched, change, done = np.ones(len(x)), 0.0, np.inf, 0
     while done < rounds and change >= _STEADY:

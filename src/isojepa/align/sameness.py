@@ -36,6 +36,7 @@ from isojepa.align.maps import AlignmentMap
 from isojepa.align.moments import Moments
 from isojepa.align.rows import as_rows, check_pairs, constant
 from isojepa.arguments import check_number, checked
+from isojepa.seeds import numpy_generator
 
 VERDICTS = {
     "rotation": "the same up to a rotation",
@@ -189,7 +190,7 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
     named = None if ids is None else _named(ids, len(given[0]))
     notes: list[str] = []
     if len(given[0]) > MOST:
-        rows = np.sort(np.random.default_rng(seed).permutation(len(given[0]))[:MOST])
+        rows = np.sort(numpy_generator(seed, "same", "rows").permutation(len(given[0]))[:MOST])
         notes.append(f"{MOST} of {len(given[0])} pairs, drawn at random, were looked at")
         given = given[0][rows], given[1][rows]
         named = None if named is None else named[rows]

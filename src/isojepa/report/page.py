@@ -5,7 +5,6 @@ The page is `assets/page.html` with the style sheets and scripts beside it put i
 does not run. The page loads nothing: its Content-Security-Policy forbids it to.
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from isojepa.report.sections.bound import bound
 from isojepa.report.sections.recovered import recovered
 from isojepa.report.sections.spectrum import spectrum
 from isojepa.report.sections.training import config_rows, training
-from isojepa.report.template import asset, duration, fill
+from isojepa.report.template import asset, duration, json_text, page
 from isojepa.version import __version__
 
 _POINTS = 3000
@@ -75,8 +74,8 @@ def write_page(
         training(metrics),
     ]
     data = {**panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
-    page = fill(
-        asset("page.html"),
+    text = page(
+        "page.html",
         {
             "css": asset(*_STYLES),
             "js": asset(*_SCRIPTS),
@@ -92,12 +91,7 @@ def write_page(
             "config": config_rows({**config, **_timing(seconds), "isojepa": __version__}),
         },
     )
-    write_text(Path(path), page)
-
-
-def json_text(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
+    write_text(Path(path), text)
 
 
 def panel_data(shown: Panels | None) -> dict[str, Any]:

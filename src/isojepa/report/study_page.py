@@ -6,7 +6,6 @@ Prose is Markdown, whose HTML is shown as text.
 """
 
 import base64
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from isojepa.files import write_text
 from isojepa.report.charts import Panel, chart_data, grid
 from isojepa.report.numbers import signed
 from isojepa.report.sections.training import config_rows
-from isojepa.report.template import asset, fill
+from isojepa.report.template import asset, json_text, page
 
 MARKS = {"above": "▲ above", "below": "▼ below"}
 LEGEND = (
@@ -192,14 +191,12 @@ def _write(
         styles.insert(1, "plots.css")
         drawing = asset("start.js", "scales.js", "charts.js", "end.js")
         script += f"{{\n{drawing}}}\n"  # a block: names that both scripts have stay apart
-    data = json.dumps({"charts": chart_data(charts)}, allow_nan=False, separators=(",", ":"))
-    data = data.replace("<", r"\u003c")  # JSON that cannot end its element
-    page = fill(
-        asset("study.html"),
+    text = page(
+        "study.html",
         {
             "css": asset(*styles),
             "js": script,
-            "data": f'<script type="application/json" id="data">{data}</script>\n' if charts else "",
+            "data": json_text({"charts": chart_data(charts)}),
             "name": escape(name),
             "title": escape(title),
             "claim": _PROSE.render(claim),
@@ -213,7 +210,7 @@ def _write(
             "settings": config_rows(settings),
         },
     )
-    write_text(path, page)
+    write_text(path, text)
 
 
 def _prose(paragraphs: Sequence[str]) -> str:

@@ -1,8 +1,10 @@
-"""Pages from templates: the files in `assets`, put together in one pass."""
+"""Pages from templates: files in `assets` inside one frame, filled in one pass."""
 
+import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
 
 def asset(*names: str) -> str:
@@ -19,6 +21,22 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
         '{{b}} 2'
     """
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def page(name: str, parts: Mapping[str, str]) -> str:
+    """A whole page: `frame.html` around the template of that name, filled.
+
+    Args:
+        name: a file in `assets`.
+        parts: css, js, data (JSON for the scripts) and title, which every page has, and what the template
+            asks for.
+    """
+    return fill(asset("frame.html").replace("{{main}}", asset(name)), parts)
+
+
+def json_text(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
 
 
 def duration(seconds: float) -> str:

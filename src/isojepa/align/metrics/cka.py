@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,18 +91,18 @@ def _in_pieces(x: Tensor, y: Tensor) -> float | None:
     n, widths = len(x), (x.shape[1], y.shape[1])
     if n < max(widths):
         return None
-    means = x.mean(0), y.mean(0)
-    xx, yy, xy = x.new_zeros(widths[0], widths[0]), x.new_zeros(widths[1], widths[1]), x.new_zeros(widths)
-    room = [x.new_empty(min(n, _PIECE), width) for width in widths]
+    given, means = (x.numpy(), y.numpy()), (x.mean(0).numpy(), y.mean(0).numpy())
+    xx, yy, xy = np.zeros((widths[0], widths[0])), np.zeros((widths[1], widths[1])), np.zeros(widths)
+    room = [np.empty((min(n, _PIECE), width)) for width in widths]
     for start in range(0, n, _PIECE):
         a, b = (
-            torch.sub(rows[start : start + _PIECE], mean, out=out[: min(_PIECE, n - start)])
-            for rows, mean, out in zip((x, y), means, room, strict=True)
+            np.subtract(rows[start : start + _PIECE], mean, out=out[: min(_PIECE, n - start)])
+            for rows, mean, out in zip(given, means, room, strict=True)
         )
-        xx.addmm_(a.T, a)
-        yy.addmm_(b.T, b)
-        xy.addmm_(a.T, b)
-    shared, own = float(xy.square().sum()), float(xx.square().sum()) * float(yy.square().sum())
+        xx += a.T @ a  # numpy, unlike torch, computes one half of a symmetric product
+        yy += b.T @ b
+        xy += a.T @ b
+    shared, own = float(np.vdot(xy, xy)), float(np.vdot(xx, xx)) * float(np.vdot(yy, yy))
     # of huge and of tiny numbers squares are none
     return shared / math.sqrt(own) if _TINY < shared < _HUGE and _TINY < own < _HUGE else None
 

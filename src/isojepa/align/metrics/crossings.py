@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from isojepa.align.metrics.inputs import centred
-from isojepa.seeds import generator
+from isojepa.seeds import generator, numpy_generator
 
 DRAWS = 24
 PERMUTED = 2_000  # rows
@@ -81,12 +81,12 @@ def crossing(one: Axes, two: Axes, products: Tensor | None = None) -> Tensor:
 def crossings(one: Axes, two: Axes, draws: int, seed: int) -> Iterator[Tensor]:
     """C of rows that are re-paired at random, as often as asked."""
     n = len(one.rows)
-    source = generator(seed, "pairing")
     if n > PERMUTED:
-        rng = np.random.default_rng(int(torch.randint(1 << 62, (), generator=source)))
+        rng = numpy_generator(seed, "rotations")
         for _ in range(draws):
             yield _corner(n - 1, one.count, two.count, rng)
         return
+    source = generator(seed, "pairing")
     left, right = one.basis().T.contiguous(), two.basis()
     for _ in range(draws):
         yield left @ right[torch.randperm(n, generator=source)]

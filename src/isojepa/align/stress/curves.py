@@ -15,7 +15,7 @@ from isojepa.align.rows import as_rows, check_pairs
 from isojepa.align.stress.model import PREDICTED, PairModel, Setting
 from isojepa.align.stress.quality import ROWS, Quality, measure
 from isojepa.arguments import check_count, check_number
-from isojepa.seeds import generator
+from isojepa.seeds import numpy_generator
 
 Fit = Callable[[np.ndarray, np.ndarray], AlignmentMap]
 
@@ -74,7 +74,7 @@ class Plan:
 
     def rng(self, *stream: str | int) -> np.random.Generator:
         """A named stream of the seed."""
-        return np.random.default_rng(generator(self.seed, "stress", *stream).initial_seed())
+        return numpy_generator(self.seed, "stress", *stream)
 
 
 PLAN = Plan()

@@ -26,7 +26,7 @@ from isojepa.align.maps import AlignmentMap
 from isojepa.align.moments import Moments
 from isojepa.align.stress.quality import KS, ROWS, Quality, measure
 from isojepa.align.stress.regression import Task
-from isojepa.seeds import generator
+from isojepa.seeds import numpy_generator
 
 DRAWS = 25  # of the map, whose median condition is predicted
 SEEN = 5  # of them through which training pairs are looked at
@@ -221,7 +221,7 @@ def mapped(like: AlignmentMap, matrix: np.ndarray) -> AlignmentMap:
 
 
 def _stream(seed: int, index: int) -> np.random.Generator:
-    return np.random.default_rng(generator(seed, "stress", "draw", index).initial_seed())
+    return numpy_generator(seed, "stress", "draw", index)
 
 
 def _root(size: int, rows: int, rng: np.random.Generator) -> np.ndarray:

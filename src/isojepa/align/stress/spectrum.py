@@ -22,7 +22,7 @@ import numpy as np
 from isojepa.align.maps import AlignmentMap
 from isojepa.align.rows import as_rows, check_pairs
 from isojepa.arguments import check_count
-from isojepa.seeds import generator
+from isojepa.seeds import numpy_generator
 
 DRAWS = 20
 
@@ -147,7 +147,7 @@ def map_spectrum(
     same = AlignmentMap(kind, ridge=fitted.ridge_ if kind == "ridge" else None)
     values = []
     for index in range(draws):
-        rng = np.random.default_rng(generator(seed, "stress", "unrelated", index).initial_seed())
+        rng = numpy_generator(seed, "stress", "unrelated", index)
         values.append(same.fit(x, y[rng.permutation(len(y))]).singular_values_)
     unrelated = np.array(values)
     edge = float(np.quantile(unrelated[:, 0], 0.95))

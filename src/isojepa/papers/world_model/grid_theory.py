@@ -91,6 +91,7 @@ def least_sigreg(batch: int = 256) -> float:
     return float(weights @ (batch * (phi - target) ** 2 + 1 - phi**2))
 
 
+@lru_cache(maxsize=64)
 def spiral_correlation(
     correlation: float, rate: float = np.pi, samples: int = 200_000, seed: int = 0
 ) -> float:

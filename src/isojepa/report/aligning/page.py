@@ -14,11 +14,11 @@ from isojepa.files import write_text
 from isojepa.report.charts import Panel, chart_data
 from isojepa.report.glance import Tile
 from isojepa.report.numbers import finite, near_one, number, short
-from isojepa.report.page import bind, json_text, panel_data
+from isojepa.report.page import bind, panel_data
 from isojepa.report.panels import Panels
 from isojepa.report.sections.training import config_rows
 from isojepa.report.study_page import Shown
-from isojepa.report.template import asset, fill
+from isojepa.report.template import asset, json_text, page
 from isojepa.version import __version__
 
 _STYLES = ("page.css", "plots.css", "lines.css", "study.css", "aligning.css")
@@ -61,8 +61,8 @@ def write_parts(
     """
     points = next((part.panels for part in parts if part.panels is not None), None)
     data = {**panel_data(points), "charts": chart_data([chart for part in parts for chart in part.charts])}
-    page = fill(
-        asset("aligning.html"),
+    text = page(
+        "aligning.html",
         {
             "css": asset(*_STYLES),
             # a block: names that both scripts have stay apart
@@ -78,8 +78,8 @@ def write_parts(
             "config": config_rows({**config, "isojepa": __version__}),
         },
     )
-    write_text(Path(path), page)
-    return len(page.encode())
+    write_text(Path(path), text)
+    return len(text.encode())
 
 
 def cell(value: float | None) -> Shown:

@@ -19,6 +19,7 @@ from isojepa.report.colors import polar_colors
 from isojepa.report.looking.components import components
 from isojepa.report.looking.page import class_colors
 from isojepa.report.panels import Panel, Panels, outside, square
+from isojepa.seeds import numpy_generator
 
 SHOWN = 2_500  # states at most
 _JOINED = 36  # of them with lines
@@ -78,7 +79,7 @@ def paired(
         >>> bool(np.allclose(found.back, x))
         True
     """
-    order = np.random.default_rng(seed).permutation(len(first))[:SHOWN]
+    order = numpy_generator(seed, "shown").permutation(len(first))[:SHOWN]
     rows = np.sort(order)
     back = direct = None
     if map is not None:

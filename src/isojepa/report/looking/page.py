@@ -19,9 +19,9 @@ from isojepa.report.looking.look import Look
 from isojepa.report.looking.sections import rounded
 from isojepa.report.looking.thumbnails import address, sheet
 from isojepa.report.numbers import finite, short
-from isojepa.report.page import bind, json_text, warning
+from isojepa.report.page import bind, warning
 from isojepa.report.sections.training import config_rows
-from isojepa.report.template import asset, fill
+from isojepa.report.template import asset, json_text, page
 from isojepa.version import __version__
 
 _STYLES = ("page.css", "lines.css", "look.css")
@@ -64,8 +64,8 @@ def write_look(
         sections.attention(look),
     )
     pixels, columns = sheet(look.thumbnails)
-    page = fill(
-        asset("look.html"),
+    text = page(
+        "look.html",
         {
             "css": asset(*_STYLES),
             "js": asset(*_SCRIPTS),
@@ -81,8 +81,8 @@ def write_look(
             "config": config_rows({**(config or {}), "isojepa": __version__}),
         },
     )
-    write_text(Path(path), page)
-    return len(page.encode())
+    write_text(Path(path), text)
+    return len(text.encode())
 
 
 def _drawn(look: Look, columns: int) -> dict[str, Any]:
