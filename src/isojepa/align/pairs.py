@@ -82,7 +82,7 @@ def split_states(rows: int, ids: Any = None, share: float = 0.5, seed: int = 0) 
 
     Example:
         >>> split_states(6, ids=[7, 7, 8, 8, 9, 9], share=0.7).score.tolist()
-        [2, 3]
+        [0, 1]
     """
     check_number("share", share, "lie between 0 and 1", lambda value: 0 < value < 1)
     named = np.arange(rows) if ids is None else state_ids("ids", ids)
