@@ -1,0 +1,100 @@
+"""A linear model of an embedding from what was recorded: its transition, and a cost that was known of latents.
+
+    h' ~ A h + B a    least squares over rows (h, a, h'); the noise is the covariance of what is left
+    z ~ C h           least squares at calibration points, so that z^T W z becomes h^T C^T W C h
+
+Both are as biased as h is far from a rotation of the latents: how far is what the radii of the planning bound
+(`isojepa.plan.regret`) are for. Rows must be of recorded actions; pairs that no action made tell nothing of B.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from isojepa.align.rows import as_rows
+from isojepa.arguments import checked
+from isojepa.linear import least_squares
+from isojepa.plan.lqr import LinearSystem, Lqr, check_weight
+from isojepa.theory.closed_loop import Radii
+
+
+@dataclass(frozen=True)
+class FittedSystem:
+    """A transition in the embedding.
+
+    Attributes:
+        system: of h - centre.
+        centre: (dim,) mean embedding, where the regulator leads.
+    """
+
+    system: LinearSystem
+    centre: np.ndarray
+
+    def act(self, lqr: Lqr, h: Any) -> np.ndarray:
+        """Actions (n, inputs) of a regulator of this system for embeddings (n, dim)."""
+        return lqr.act(as_rows("h", h) - self.centre)
+
+    def radii(self, truth: LinearSystem, q: Any) -> Radii:
+        """How far it is from the true system of the latents, turned by q (dim, dim) so that h ~ Q z."""
+        turned = truth.turned(q)
+        off = [getattr(self.system, name) - getattr(turned, name) for name in ("a", "b", "noise")]
+        return Radii(*(float(np.linalg.norm(one, 2)) for one in off))
+
+
+@checked
+def fit_system(h: Any, actions: Any, h_next: Any) -> FittedSystem:
+    """Fit the transition of an embedding.
+
+    Args:
+        h, h_next: (n, dim) embeddings before and after.
+        actions: (n, inputs) what was done in between.
+
+    Raises:
+        ValueError: rows do not match, are not finite or too few, or actions do not vary beyond what the
+            embedding tells: then B cannot be told; the message names the direction.
+    """
+    h, actions, h_next = as_rows("h", h), as_rows("actions", actions), as_rows("h_next", h_next)
+    if not len(h) == len(actions) == len(h_next) or h.shape != h_next.shape:
+        raise ValueError(
+            "h, actions and h_next must have the same rows, and h and h_next the same columns, got shapes "
+            f"{h.shape}, {actions.shape} and {h_next.shape}"
+        )
+    unknowns = h.shape[1] + actions.shape[1] + 1
+    if len(h) < 2 * unknowns:
+        raise ValueError(f"at least {2 * unknowns} rows are needed for {unknowns} unknowns, got {len(h)}")
+    both = np.concatenate((h, actions), axis=1)
+    free = actions - least_squares(h, actions)(h)  # what the state does not tell of them
+    sizes, directions = np.linalg.eigh(free.T @ free / len(free))
+    if sizes[0] <= 1e-10 * max(float((actions**2).mean()), np.finfo(float).tiny):
+        raise ValueError(
+            "actions must vary in every direction given the state, got none along "
+            f"{np.round(directions[:, 0], 3).tolist()}: their effect cannot be told from that of the state"
+        )
+    fit = least_squares(both, h_next)
+    residual = h_next - fit(both)
+    noise = residual.T @ residual / (len(h) - unknowns)
+    dim = h.shape[1]
+    return FittedSystem(LinearSystem(fit.matrix[:dim].T, fit.matrix[dim:].T, noise), h.mean(0))
+
+
+@checked
+def push_cost(w: Any, h: Any, z: Any) -> np.ndarray:
+    """The cost h^T C^T W C h of embeddings that z^T W z is, by z ~ C h at calibration points.
+
+    Args:
+        w: (d, d) cost of latents.
+        h: (n, dim) embeddings of the calibration points.
+        z: (n, d) their latents.
+
+    Returns:
+        (dim, dim) weight for centred embeddings.
+
+    Raises:
+        ValueError: rows do not match or are not finite, or w is no weight.
+    """
+    h, z = as_rows("h", h), as_rows("z", z)
+    if len(h) != len(z):
+        raise ValueError(f"h and z must have the same rows, got {len(h)} and {len(z)}")
+    back = least_squares(h, z).matrix  # (dim, d)
+    return np.asarray(back @ check_weight("w", w, z.shape[1]) @ back.T)
