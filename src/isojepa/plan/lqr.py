@@ -3,9 +3,10 @@
     z' = A z + B a + noise,  cost (z - g)^T W (z - g) + (a - a_g)^T R (a - a_g)
     P = W + A^T P (A - B K),  K = (R + B^T P B)^-1 B^T P A,  a = a_g - K (z - g),  g = A g + B a_g
 
-Over an infinite horizon a goal g must be one that an action a_g can hold. Over a finite one it may be any point:
-the value is z^T P_t z - 2 p_t^T z + c_t, and a_t = -K_t z + k_t with a_g = 0. With h = Q z, Q orthogonal, and the
-cost turned along, gains become K Q^T and everything else agrees (Theorem 4 of Klindt, LeCun & Balestriero, 2026).
+Over an infinite horizon a goal g must be one that an action a_g can hold. Over a finite one it may be any
+point: the value is z^T P_t z - 2 p_t^T z + c_t, and a_t = -K_t z + k_t with a_g = 0. With h = Q z, Q
+orthogonal, and the cost turned along, gains become K Q^T and everything else agrees (Theorem 4 of Klindt,
+LeCun & Balestriero, 2026).
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.align.rows import as_rows
-from isojepa.arguments import check_count
+from isojepa.arguments import check_count, check_fields
 from isojepa.names import shown
 from isojepa.theory.closed_loop import lyapunov, riccati, spectral_radius
 
@@ -42,9 +43,7 @@ class LinearSystem:
     def __post_init__(self) -> None:
         a, b = as_rows("a", self.a), as_rows("b", self.b)
         if a.shape[0] != a.shape[1] or len(b) != len(a):
-            raise ValueError(
-                f"a must be (dim, dim) and b (dim, inputs), got shapes {a.shape} and {b.shape}"
-            )
+            raise ValueError(f"a must be (dim, dim) and b (dim, inputs), got shapes {a.shape} and {b.shape}")
         noise = np.zeros_like(a) if np.size(self.noise) == 0 else check_weight("noise", self.noise, len(a))
         for name, value in (("a", a), ("b", b), ("noise", noise)):
             object.__setattr__(self, name, value)
@@ -149,6 +148,7 @@ class Lqr:
     value: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         system = self.system
         w, r = check_costs(system, self.w, self.r)
         system.check_stabilisable()
@@ -177,7 +177,7 @@ class Lqr:
         """Actions (n, inputs) for states (n, dim); towards a goal (dim,) that can be held, by default 0."""
         states = _states(states, self.system.dim)
         if goal is None:
-            return -states @ self.gain.T
+            return np.asarray(-states @ self.gain.T)
         action = self.system.holding_action(goal)
         return np.asarray(action - (states - check_goal(goal, self.system.dim)) @ self.gain.T)
 
@@ -227,9 +227,10 @@ class FiniteLqr:
     constants: tuple[float, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        check_count("horizon", self.horizon)
         a, b = self.system.a, self.system.b
         w, r = check_costs(self.system, self.w, self.r)
-        check_count("horizon", self.horizon)
         square = w if self.last is None else check_weight("last", self.last, self.system.dim)
         goal = np.zeros(len(a)) if self.goal is None else check_goal(self.goal, self.system.dim)
         slope, constant = square @ goal, float(goal @ square @ goal)
@@ -290,7 +291,7 @@ def check_weight(name: str, matrix: Any, size: int) -> np.ndarray:
     found = (found + found.T) / 2
     if (least := float(np.linalg.eigvalsh(found)[0])) < -_ROUNDING * scale:
         raise ValueError(f"{name} must be positive semidefinite, got a least eigenvalue of {least:.3g}")
-    return found
+    return np.asarray(found)
 
 
 def check_goal(goal: Any, size: int) -> np.ndarray:

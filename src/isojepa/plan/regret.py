@@ -1,10 +1,10 @@
 r"""The planning bound: what controlling by an embedding costs at most, from the certificate's numbers.
 
-World, in the embedding's coordinates x = Q z: x' = A* x + B* u + w, w ~ N(0, S_w), cost x^T W* x + u^T R u. The
-encoder gives h = x + e(x), with E |e|^2 <= r for x ~ N(0, I) (the recovery bound of the certificate, for centred h)
-and e Lipschitz of constant L. The model A, B, W is within radii of the truth; K and P are its regulator's, and
-u = -K h is what is done. M = A - B K, and a star marks what is true. The regret is the average cost of a step
-beyond the least one.
+World, in the embedding's coordinates x = Q z: x' = A* x + B* u + w, w ~ N(0, S_w), cost x^T W* x + u^T R u.
+The encoder gives h = x + e(x), with E |e|^2 <= r for x ~ N(0, I) (the recovery bound of the certificate,
+for centred h) and e Lipschitz of constant L. The model A, B, W is within radii of the truth; K and P are
+its regulator's, and u = -K h is what is done. M = A - B K, and a star marks what is true. The regret is the
+average cost of a step beyond the least one.
 
 1. Performance difference. With G* = R + B*^T P* B*, Bellman's equation for x^T P* x gives
        x^T W* x + u^T R u + E x'^T P* x' - x^T P* x - tr P* S_w = |u + K* x|^2_G*,
@@ -13,20 +13,21 @@ beyond the least one.
    S = M S M^T + S_w. As S_w is known within a radius, S lies between two Lyapunov solutions.
 3. Density ratio. E |e(y)|^2 is paid by E |e|^2 under N(0, I): by Hoelder's inequality it is at most
        (E |e|^2k)^(1/k) (E (dN(0, S)/dN(0, I))^q)^(1/q),  1/k + 1/q = 1,
-   finite for S < k (k = 1: S <= I, the ratio is |S|^-1/2), with E |e|^2k from r and L by Poincare's inequality;
-   or, with no ratio, (sqrt r + L |S^1/2 - I|_F)^2 by carrying N(0, I) over. The least is taken: `encoder_power`.
+   finite for S < k (k = 1: S <= I, the ratio is |S|^-1/2), with E |e|^2k from r and L by Poincare's
+   inequality; or, with no ratio, (sqrt r + L |S^1/2 - I|_F)^2 by carrying N(0, I) over. The least is taken:
+   `encoder_power`.
 4. Small gain. d = x - y obeys d' = M d + (dA - dB K) x - B* K e(x). With g = max |(e^iw - M)^-1|,
    g_e = max |(e^iw - M)^-1 B K| + g |dB| |K|, mu = |dA| + |dB| |K|, and root mean squares over time,
        |d| <= (g mu |y| + g_e |e(y)|) / (1 - g mu - g_e L),   if g mu + g_e L < 1.
    The same argument for two starts shows that the start does not matter.
 5. Riccati. (1 + above) P is more than K costs in the true system, so P* <= (1 + above) P; likewise
-   P <= (1 + below) P*. From G* (K - K*) = B^T P M - B*^T P* M* follows |G*^1/2 (K - K*)| <= gain_shift, which is
-   0 where A, B and W are known.
+   P <= (1 + below) P*. From G* (K - K*) = B^T P M - B*^T P* M* follows |G*^1/2 (K - K*)| <= gain_shift, which
+   is 0 where A, B and W are known.
 6. Together: regret <= (gain_shift (|y| + |d|) + |G*^1/2 K| (|e(y)| + L |d|))^2.
 
-Every function is in `isojepa.theory.closed_loop` and checked by `isojepa theory --only planning`. What is not
-promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen in a sample;
-there the number is a diagnostic, and is called so.
+Every function is in `isojepa.theory.closed_loop` and checked by `isojepa theory --only planning`. What is
+not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen in
+a sample; there the number is a diagnostic, and is called so.
 """
 
 import math
@@ -115,7 +116,9 @@ class PlanningBound:
         names = {"bound": "regret at most", "vacuous": "regret at most", "diagnostic": "diagnostic"}
         lines = [f"planning bound: {self.verdict}"]
         if not self.lacks:
-            lines.append(f"  {names[self.verdict]} {self.value:.4g} a step, of doing nothing {self.nothing:.4g}")
+            lines.append(
+                f"  {names[self.verdict]} {self.value:.4g} a step, of doing nothing {self.nothing:.4g}"
+            )
         lines += [f"  {value:<12.5g}{name}: {CONSTANTS[name]}" for name, value in self.constants.items()]
         return "\n".join(lines)
 

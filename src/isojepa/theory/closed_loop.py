@@ -1,4 +1,4 @@
-"""Terms of the planning bound: Riccati and Lyapunov solutions, peak gains, density ratios, and what they give.
+"""Terms of the planning bound: Riccati and Lyapunov solutions, peak gains, density ratios, and the sum.
 
 Matrices in, numbers out; `isojepa.theory.regret` checks each function against what it claims, and
 `isojepa.plan.regret`, whose docstring has the derivation, makes a verdict of them. |.| is the spectral norm.
@@ -107,7 +107,7 @@ def peak_gain(m: np.ndarray, b: np.ndarray, slack: float = 0.02) -> float:
 
 
 def lipschitz_moments(error: float, lipschitz: float, count: int = MOMENTS) -> list[float]:
-    """Upper bounds of E |e|^2, E |e|^4, ..., E |e|^(2 count) under N(0, I), from the first and a Lipschitz constant.
+    """Upper bounds of E |e|^2, E |e|^4, ... under N(0, I), from the first and a Lipschitz constant.
 
     Poincare's inequality for |e|^k: a_k <= (E |e|^k)^2 + (k L)^2 a_(k-1), with a_k = E |e|^(2k).
     """
@@ -119,7 +119,7 @@ def lipschitz_moments(error: float, lipschitz: float, count: int = MOMENTS) -> l
 
 
 def renyi_ratio(low: np.ndarray, high: np.ndarray, k: int) -> float:
-    """Largest (E (dN(0, S) / dN(0, I))^q)^(1/q), q = k / (k - 1), expectation under N(0, I), over low <= S <= high.
+    """Largest (E (dN(0, S) / dN(0, I))^q)^(1/q) under N(0, I), q = k / (k - 1), over low <= S <= high.
 
     For k = 1 the largest density ratio itself, |S|^-1/2, which is finite for S <= I only; else for S < k.
 
@@ -166,9 +166,9 @@ def encoder_power(
 def riccati_shift(model: Model, radii: Radii) -> tuple[str, dict[str, float]]:
     """Bounds on how far P and the actions of K are from those of the true system within the radii.
 
-    P* <= (1 + above) P, because (1 + above) P is more than K costs in the true system; and P <= (1 + below) P*,
-    because (1 + below) P* is more than K* costs in the model. Both in units of the cost of a step,
-    C = W + K^T R K, which is why W must be positive definite.
+    P* <= (1 + above) P, because (1 + above) P is more than K costs in the true system; and
+    P <= (1 + below) P*, because (1 + below) P* is more than K* costs in the model. Both in units of the cost
+    of a step, C = W + K^T R K, which is why W must be positive definite.
 
     Returns:
         Which condition fails, in words, or nothing; and the constants: `value_above`, `value_below`,

@@ -183,7 +183,7 @@ def riccati_moves_little(told: float = 1.0) -> Parts:
         model = _world(size)
         p, k = riccati(model.a, model.b, model.w, model.r)
         for radius in (1e-3, 5e-3, 2e-2):
-            lacks, found = riccati_shift(model, Radii(*[told * radius] * 2, 0.0, told * radius))
+            lacks, found = riccati_shift(model, Radii(told * radius, told * radius, w=told * radius))
             if lacks:
                 continue
             for index in range(20):
