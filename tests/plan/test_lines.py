@@ -97,10 +97,10 @@ def test_intervals_cover_the_mean_over_all_pairs():
     spec = LineSpec(decoder="local", held_out=False)
     truth = measure_lines(WARPED, STATES, draw_pairs(len(STATES), 3000, seed=1), spec).deviation.estimate
     found = [
-        measure_lines(WARPED, STATES, draw_pairs(len(STATES), seed=10 + seed), spec) for seed in range(40)
+        measure_lines(WARPED, STATES, draw_pairs(len(STATES), seed=10 + seed), spec) for seed in range(24)
     ]
     held = sum(one.deviation.low <= truth <= one.deviation.high for one in found)
-    assert held >= 33  # of 95 %: fewer have a chance below 1 in 200
+    assert held >= 19  # of 95 %: fewer have a chance below 1 in 200
     widths = [one.deviation.high - one.deviation.low for one in found]
     assert np.mean(widths) < truth
 

@@ -51,13 +51,13 @@ def check_worlds(seeds):
 
 
 def test_the_bound_lies_above_the_regret_of_nonlinear_encoders():
-    verdicts = check_worlds(range(30))
-    assert verdicts.count("bound") >= 10
+    verdicts = check_worlds(range(18))
+    assert verdicts.count("bound") >= 8
 
 
 @pytest.mark.slow
 def test_the_bound_lies_above_the_regret_in_all_of_four_hundred_worlds():
-    verdicts = check_worlds(range(30, 430))
+    verdicts = check_worlds(range(18, 418))
     assert verdicts.count("bound") >= 130, verdicts  # the claim is not empty
 
 

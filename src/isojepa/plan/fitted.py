@@ -22,6 +22,7 @@ from isojepa.linear import halves, least_squares, procrustes
 from isojepa.plan.lqr import LinearSystem, Lqr, check_weight
 from isojepa.theory.closed_loop import Radii
 
+_USUAL = 0.99  # share of neighbours
 _NEIGHBORS = 5  # of each state, between which slopes are looked at
 
 
@@ -57,11 +58,14 @@ class EncoderError:
         power: mean |e|^2 of rows that q was not fitted on.
         slope: the largest |e_i - e_j| / |z_i - z_j| that was seen: a lower bound of the Lipschitz constant,
             so that a planning bound made with it is a diagnostic.
+        usual_slope: what 99 % of neighbours are below: the largest is that of the rarest states, where a
+            closed loop seldom is.
     """
 
     q: np.ndarray
     power: Interval
     slope: float
+    usual_slope: float
 
 
 @checked
@@ -144,5 +148,7 @@ def measure_error(h: Any, z: Any, confidence: float = 0.95) -> EncoderError:
     others = [*range(2, min(_NEIGHBORS, len(z)) + 1)]  # the nearest of all is the state itself
     distances, places = map(np.asarray, cKDTree(z).query(z, k=others))
     apart = np.linalg.norm(error[:, None] - error[places], axis=2)
-    slope = float((apart[distances > 0] / distances[distances > 0]).max(initial=0.0))
-    return EncoderError(turn.matrix.T, from_samples((error[score] ** 2).sum(1), confidence), slope)
+    slopes = np.append(apart[distances > 0] / distances[distances > 0], 0.0)  # equal states tell of none
+    usual, largest = np.quantile(slopes, (_USUAL, 1.0))
+    power = from_samples((error[score] ** 2).sum(1), confidence)
+    return EncoderError(turn.matrix.T, power, float(largest), float(usual))
