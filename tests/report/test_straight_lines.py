@@ -58,6 +58,6 @@ def test_one_column_is_refused():
 def test_the_density_chart_has_the_oracle_and_each_encoder():
     curve = density_curve(TURNED, STATES, draw_pairs(len(STATES), 10), (20, 100, 600))
     chart = density_chart({"rotation": curve})
-    assert [one.name for one in chart.series] == ["oracle", "rotation"]
+    assert [one.name for one in chart.series] == ["rotation", "oracle"]
     assert list(chart.x) == [20, 100, 600]
     FigureCanvasAgg(draw_panels([chart])).draw()

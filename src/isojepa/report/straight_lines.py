@@ -82,21 +82,19 @@ def draw_straight_lines(
 
 
 def density_chart(curves: Mapping[str, Mapping[int, Comparison]]) -> Chart:
-    """Error of decoded lines against the size of the library, for each encoder, the oracle first.
+    """Error of decoded lines against the size of the library, for each encoder and the oracle.
 
     Args:
         curves: name -> what `density_curve` gives, all of the same sizes.
     """
     sizes = sorted({size for curve in curves.values() for size in curve})
-    first = next(iter(curves.values()))
-    found = {"oracle": {size: one.oracle.error for size, one in first.items()}}
-    found |= {
-        name: {size: one.encoder.error for size, one in curve.items()} for name, curve in curves.items()
-    }
+    found = {name: {size: one.encoder.error for size, one in curve.items()} for name, curve in curves.items()}
+    found["oracle"] = {size: one.oracle.error for curve in curves.values() for size, one in curve.items()}
     series = [
-        replace(with_intervals(name, [errors[size] for size in sizes], color), kind="line")
-        for color, (name, errors) in enumerate(found.items())
+        replace(with_intervals(name, [errors[size] for size in sizes]), kind="line")
+        for name, errors in found.items()
     ]
+    series[-1] = replace(series[-1], dashed=True, color=0, ends=None)  # a rotation lies on it
     return Chart(
         "line-density",
         "Decoded lines and the library",

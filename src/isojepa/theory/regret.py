@@ -78,7 +78,7 @@ def performance_difference(future: float = 1) -> Parts:
     to variance k. What is carried over needs neither.""",
 )
 def density_ratio(ratio: Callable[[np.ndarray, np.ndarray, int], float] = renyi_ratio) -> Parts:
-    """A narrower law sees at most so much more of the encoder's error than N(0, I).
+    """Another Gaussian law sees at most so much more of the encoder's error than N(0, I).
 
     E_S |e|^2 <= (E |e|^(2k))^(1/k) (E (dN(0, S)/dN(0, I))^q)^(1/q), 1/k + 1/q = 1
     """
