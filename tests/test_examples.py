@@ -27,6 +27,14 @@ def test_the_hidden_x_is_found_by_the_search_and_not_by_coordinates(capsys):
     assert names["worst"].p < 1e-6
 
 
+def test_a_plan_in_an_embedding_costs_less_than_its_bound(capsys):
+    names = runpy.run_path(str(EXAMPLES / "plan.py"))
+    assert names["bound"].verdict == "bound"
+    assert 0 < names["regret"].estimate < names["bound"].value < names["bound"].nothing
+    assert names["lines"].verdict in ("indistinguishable", "longer")
+    assert "regret at most" in capsys.readouterr().out
+
+
 def test_two_processes_print_the_loss_and_gradient_of_one():
     done = subprocess.run(
         [sys.executable, EXAMPLES / "several_processes.py"], capture_output=True, text=True, check=True

@@ -8,6 +8,7 @@ import sympy as sp
 
 from isojepa.theory import CHECKS, LEAN_AXIOMS, THEOREMS, run_checks
 from isojepa.theory.check import Check, Part, at_least, check, close, holds, vanishes
+from isojepa.theory.closed_loop import lipschitz_moments, peak_gain, regret_limit, renyi_ratio
 from isojepa.theory.converse import z
 from isojepa.theory.hermite import rho
 from isojepa.theory.planning import random_orthogonal
@@ -18,6 +19,11 @@ BY_NAME = {entry.name: entry for entry in CHECKS}
 
 def stretched(size):
     return np.diag(np.linspace(0.5, 2.0, size) if size > 1 else [2.0]) @ random_orthogonal(size)
+
+
+def without_feedback(model, radii, error, lipschitz):
+    """The planning bound as if the encoder's error did not move the state."""
+    return regret_limit(model, radii, error, 0.0)
 
 
 # one wrong statement per check; the published slips are among them
@@ -65,6 +71,12 @@ WRONG = {
     "goal-reaching": {"matrix": stretched},
     "riccati": {"matrix": stretched},
     "finite-horizon": {"matrix": stretched},
+    "performance-difference": {"future": 0},  # R alone, without what the action does to the future
+    "density-ratio": {"ratio": lambda *given: 0.9 * renyi_ratio(*given)},
+    "error-moments": {"formula": lambda error, lipschitz: lipschitz_moments(error, lipschitz / 2)},
+    "peak-gain": {"gain": lambda *given: 0.9 * peak_gain(*given)},
+    "riccati-shift": {"told": 0.01},
+    "regret-bound": {"limit": without_feedback},
     "energy-limit": {"scale": 2},
     "log-determinant": {"half": 1.0},
     "am-gm": {"base": lambda u: 2 * sp.log(u)},

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from isojepa.theory.check import Parts, at_least, check, close, vanishes
+from isojepa.theory.closed_loop import riccati as riccati_solution
 from isojepa.theory.planning import Plane, draw, random_orthogonal
 
 SIZES = range(1, 9)
@@ -212,6 +212,4 @@ def _parts(a: np.ndarray, b: np.ndarray, w: np.ndarray, p: np.ndarray, r: np.nda
 
 
 def _solve(system: System) -> tuple[np.ndarray, np.ndarray]:
-    p = linalg.solve_discrete_are(system.a, system.b, system.w, system.r)
-    gain = np.linalg.solve(system.r + system.b.T @ p @ system.b, system.b.T @ p @ system.a)
-    return np.asarray(p), gain
+    return riccati_solution(system.a, system.b, system.w, system.r)
