@@ -17,6 +17,7 @@ from isojepa.theory import (
     stability,
     symmetry,
     uniqueness,
+    winding,
 )
 from isojepa.theory.check import Check, Outcome, select
 
@@ -38,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     forward.transition,
     forward.isotropy,
     pairs.joint_gaussian,
+    winding.winding,
     converse.minimizer,
     converse.self_adjoint,
     converse.zeros,
