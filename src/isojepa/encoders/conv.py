@@ -110,7 +110,7 @@ class ConvSpec(Spec):
 
 
 def _convolution(n_in: int, n_out: int, source: torch.Generator) -> nn.Conv2d:
-    """A halving convolution with torch's own initial law, uniform on +-1/sqrt(fan in), drawn from `source`."""
+    """A halving convolution with torch's own initial law, uniform on +-1/sqrt(inputs)."""
     layer: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, n_in, n_out, 4, stride=2, padding=1)
     bound = 1 / math.sqrt(layer.weight[0].numel())
     with torch.no_grad():

@@ -1,7 +1,7 @@
 r"""What an angle that is seen modulo 2 pi tells of itself: the ceiling of R^2 in worlds of pictures.
 
-Let theta ~ N(0, s^2) with density p, phi = theta mod 2 pi and p_w(phi) = sum_k p(phi + 2 pi k). Of all functions
-of phi the conditional mean explains most, and each winding has (log p)' = -(phi + 2 pi k) / s^2, so
+Let theta ~ N(0, s^2) with density p, phi = theta mod 2 pi and p_w(phi) = sum_k p(phi + 2 pi k). Of all
+functions of phi the conditional mean explains most, and a winding has (log p)' = -(phi + 2 pi k) / s^2, so
 
     m(phi) = E[theta | phi] = -s^2 (log p_w)'(phi),        R^2 <= E m^2 / s^2 = s^2 E ((log p_w)')^2 < 1:
 
@@ -29,8 +29,8 @@ _GRID = 4096
     step="Addition",
     method="symbolic; quadrature",
     covers="all spreads for the conditional mean; the ceiling at spreads {spreads}",
-    note="""Not in the paper, whose pixel experiment draws both joint angles from N(0, 1) and counts the 0.17 %
-    of each beyond pi as harmless. They leave 5.1 % of the variance open, so R^2 ends at 0.949.""",
+    note="""Not in the paper, whose pixel experiment draws both joint angles from N(0, 1) and passes over the
+    0.17 % of each beyond pi. They leave 5.1 % of the variance open, so R^2 ends at 0.949.""",
 )
 def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -> Parts:
     """No function of an angle modulo 2 pi explains more of it than the Fisher information of the wrapped law.
@@ -40,7 +40,9 @@ def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -
     theta = sp.Symbol("theta", real=True)
     s, k = sp.symbols("s k", positive=True)
     p = sp.exp(-(theta**2) / (2 * s**2)) / (s * sp.sqrt(2 * sp.pi))
-    yield vanishes("each winding adds -s^2 p' = theta p to m p_w", -(s**power) * sp.diff(p, theta) - theta * p)
+    yield vanishes(
+        "each winding adds -s^2 p' = theta p to m p_w", -(s**power) * sp.diff(p, theta) - theta * p
+    )
     moment = sp.integrate(theta * sp.sin(k * theta) * p, (theta, -sp.oo, sp.oo))
     stein = s**2 * k * sp.exp(-(k**2) * s**2 / 2)
     yield vanishes("E theta sin(k theta) = s^2 k exp(-k^2 s^2 / 2)", sp.simplify(moment - stein))
@@ -59,7 +61,9 @@ def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -
         # sums over a period are exact to rounding for smooth periodic functions
         ceiling = r2_ceiling(spread)
         information = float((density * (slope / density) ** 2).mean()) * 2 * math.pi
-        yield close(f"s = {spread}: the ceiling is s^2 times the information", ceiling, spread**2 * information, 1e-9)
+        yield close(
+            f"s = {spread}: the ceiling is s^2 times the information", ceiling, spread**2 * information, 1e-9
+        )
         left = float((density * _left_open(phi, spread)).mean()) * 2 * math.pi
         yield close(f"s = {spread}: what is left open is the rest", 1 - left / spread**2, ceiling, 1e-9)
         products, along = _sines(spread)

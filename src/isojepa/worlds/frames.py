@@ -133,8 +133,8 @@ def _opened(scene: Scene, folder: Path) -> np.ndarray | None:
         return None
     if told != (FORMAT, scene.name, plain(scene.scene())):
         raise ValueError(
-            f"{folder} must hold frames of {scene.name} with {shown(plain(scene.scene()))}, got {told[1]} with "
-            f"{shown(told[2])}: move it away, or choose another folder by data"
+            f"{folder} must hold frames of {scene.name} with {shown(plain(scene.scene()))}, got {told[1]} "
+            f"with {shown(told[2])}: move it away, or choose another folder by data"
         )
     chosen = np.linspace(0, scene.blocks() - 1, min(_CHECKED, scene.blocks())).astype(int).tolist()
     whole = fits and all(_checksum(frames[block_rows(scene, block)]) == sums[block] for block in chosen)

@@ -25,7 +25,7 @@ import numpy as np
 from isojepa.arguments import check_count, check_number
 from isojepa.worlds.arguments import check_rho
 
-_REACH = 40.0  # deviations of the normal beyond which float64 has nothing
+_REACH = 12.0  # deviations beyond which the normal density adds nothing in float64
 _NODES = 16
 _HARMONICS = 64
 _RANK = 1e-12  # of the largest variance, below which combinations of sines are rounding
@@ -43,7 +43,7 @@ def r2_ceiling(spread: float = 1.0) -> float:
     """
     _check_spread(spread)
     # the integrand is even; pieces as fine as the deviation, and as the place where the windings change, pi
-    edges = np.concatenate((spread * np.linspace(0, _REACH, 81), np.linspace(0, math.pi, 65)))
+    edges = np.concatenate((spread * np.linspace(0, _REACH, 25), np.linspace(0, math.pi, 65)))
     edges = np.unique(np.clip(edges, 0, math.pi))
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     half = np.diff(edges)[:, None] / 2

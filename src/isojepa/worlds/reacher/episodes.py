@@ -31,7 +31,9 @@ def trajectories_of(angles: Any) -> Trajectories:
         for number, episode in enumerate(given):
             if not np.isfinite(episode).all():
                 step = int(np.flatnonzero(~np.isfinite(episode).all(1))[0])
-                raise ValueError(f"angles must be finite, got {episode[step]} in episode {number}, step {step}")
+                raise ValueError(
+                    f"angles must be finite, got {episode[step]} in episode {number}, step {step}"
+                )
         found = Trajectories("angles", given)
     if found.shape != (len(JOINTS),):
         raise ValueError(f"angles must be two at each step, shoulder and wrist, got shape {found.shape}")

@@ -2,10 +2,10 @@
 
     z (2,)  ->  angles (shoulder, wrist)  ->  frame uint8 (64, 64, 3)  ->  observation float (3, 64, 64)
 
-The model is that of dm_control's suite (Tassa et al. 2018), task "hard": a target of radius 0.015, here always
-at (0.1, 0.1), seen by the camera "fixed" from above. Quality "dmc" is, bit for bit, what dm_control's own
-`physics.render(64, 64, camera_id=0)` gives; "fast" draws no shadows and reflections and does not multisample,
-in a tenth of the time.
+The model is that of dm_control's suite (Tassa et al. 2018), task "hard": a target of radius 0.015, here
+always at (0.1, 0.1), seen by the camera "fixed" from above. Quality "dmc" is, bit for bit, what dm_control's
+own `physics.render(64, 64, camera_id=0)` gives; "fast" draws no shadows and reflections and does not
+multisample, in a tenth of the time.
 
 A frame shows angles modulo 2 pi. Nothing clips them: the wrist's range of +-160 degrees is a force of the
 simulation, which drawing a given state never meets. With `squash` the angles are
@@ -16,7 +16,7 @@ a smooth map with slope 1 at 0 whose values lie strictly within +-L, hence withi
 alike, and z is still N(0, I).
 """
 
-import atexit
+import ctypes
 import functools
 import importlib.util
 import math
@@ -83,7 +83,7 @@ class Look:
         return np.asarray(LIMIT * np.tanh(z / LIMIT)) if self.squash else z
 
     def normalised(self, frames: np.ndarray | Tensor) -> Tensor:
-        """Observations (n, 3, size, size), float32, of frames uint8 (n, size, size, 3), channel by channel."""
+        """Observations float32 (n, 3, size, size) of frames uint8 (n, size, size, 3), by channel."""
         mean, std = (255 * torch.tensor(values) for values in COLOURS[self.quality])
         return ((torch.as_tensor(frames).float() - mean) / std).permute(0, 3, 1, 2)
 
@@ -153,12 +153,15 @@ def check_states(name: str, states: np.ndarray) -> None:
         raise ValueError(f"{name} must be (n, 2), shoulder and wrist, got shape {states.shape}")
     if not np.isfinite(states).all():
         row, joint = np.argwhere(~np.isfinite(states))[0]
-        raise ValueError(f"{name} must be finite, got {states[row, joint]} at row {row} for the {JOINTS[joint]}")
+        raise ValueError(
+            f"{name} must be finite, got {states[row, joint]} at row {row} for the {JOINTS[joint]}"
+        )
 
 
 @functools.cache
 def _arm(quality: str, size: int, target: tuple[float, float]) -> Arm:
     """One for the process: making what draws takes as long as a hundred frames."""
     arm = Arm(quality, size, target)
-    atexit.register(arm.close)  # before the libraries below it are gone
+    # never deleted: at exit dm_control, if somebody imported it, has closed the display that this would close
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(arm))
     return arm

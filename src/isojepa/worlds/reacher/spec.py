@@ -78,7 +78,7 @@ class ReacherEpisodesSpec(ReacherLook):
 
     def build(self, context: Context) -> Reacher:
         if not self.angles:
-            raise ValueError("angles must name a NumPy file of joint angles, (episodes, steps, 2), got nothing")
+            raise ValueError("angles must name a NumPy file, (episodes, steps, 2), got nothing")
         return Reacher.recorded(
             np.load(plain_file(Path(self.angles).expanduser()), mmap_mode="r", allow_pickle=False),
             self.stride,

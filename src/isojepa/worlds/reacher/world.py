@@ -115,7 +115,9 @@ class Reacher:
         check_count("held_out", held_out, 2)
 
         def held() -> Source:
-            return cls(*_normal(rho, held_out, "held-out", 0, look, *store), look, correlation=rho, gaussian=True)
+            return cls(
+                *_normal(rho, held_out, "held-out", 0, look, *store), look, correlation=rho, gaussian=True
+            )
 
         views = _normal(rho, pairs, "train", seed, look, *store)
         return cls(*views, look, correlation=rho, gaussian=True, held=held)
@@ -164,9 +166,10 @@ class Reacher:
         def pairs_of(part: str, recorded: Recorded, held: Callable[[], Source] | None) -> "Reacher":
             source = generator(seed, "reacher", "pairs", part)
             path, ends = some_pairs(recorded, per_episode, source)
-            views = [keep_states(end, content_of(end), look, data, processes) for end in ends]
+            first, second = (keep_states(end, content_of(end), look, data, processes) for end in ends)
             return cls(
-                *views,
+                first,
+                second,
                 look,
                 correlation=recorded.correlation,
                 gaussian=False,
@@ -240,7 +243,7 @@ class Reacher:
 def _normal(
     rho: float, count: int, part: str, seed: int, look: Look, data: str, processes: int | None
 ) -> tuple[States, States]:
-    """Gaussian pairs with their frames; the first states, and the noise of the second, do not depend on rho."""
+    """Gaussian pairs with their frames; first states, and the noise of second ones, are those of any rho."""
     check_count("pairs", count, 2)
     z = torch.randn(count, len(JOINTS), generator=generator(seed, "reacher", part))
     z_next = OrnsteinUhlenbeck(len(JOINTS), rho).step(z, generator(seed, "reacher", part, "second"))
