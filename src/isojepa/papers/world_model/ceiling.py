@@ -83,7 +83,7 @@ def _panels(rows: Rows) -> list[Chart]:
     def curve(name: str, lines: Lines, x: str, y: str, color: int, style: str = "solid") -> Curve:
         return Curve(name, {line[x]: line[y] for line in lines}, color, style)
 
-    own = {"scale": "linear", "across_scale": "linear", "zero": True}
+    own = {"scale": "linear", "across_scale": "linear"}
     known = [curve("ceiling", spreads, "spread", "ceiling", 1)]
     known += [curve("simulated", spreads, "spread", "simulated", 2, "dots")]
     known += [Curve("published, ρ from 0.9", {1.0: line["published"]}, 3, "dots") for line in rhos[-1:]]
@@ -91,8 +91,10 @@ def _panels(rows: Rows) -> list[Chart]:
     by_rho += [curve("best-aligned function", rhos, "rho", "aligned", 4, "dashed")]
     at_one = [Reference(line["ceiling"], "ceiling at 1") for line in rhos[:1]]
     return [
-        curves_chart("R² that frames allow", "standard deviation of the angle", "R²", known, **own),
-        curves_chart("Standard deviation 1", "correlation ρ", "R²", by_rho, references=at_one, **own | {"zero": False}),
+        curves_chart(
+            "R² that frames allow", "standard deviation of the angle", "R²", known, zero=True, **own
+        ),
+        curves_chart("Standard deviation 1", "correlation ρ", "R²", by_rho, references=at_one, **own),
     ]
 
 
