@@ -37,6 +37,7 @@ from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.runs import build_all
 from isojepa.training.recipe import Recipe
 from isojepa.training.records import versions
+from rendering import rendering
 
 RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
 
@@ -135,7 +136,7 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
-    infonce, certificates, sweeping, views, pretraining, comparing, demo.
+    infonce, certificates, sweeping, views, pretraining, comparing, rendering, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -164,6 +165,7 @@ def main() -> int:
         "views": viewing,
         "pretraining": pretraining,
         "comparing": comparing,
+        "rendering": rendering,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

@@ -45,6 +45,7 @@ WRONG = {
     "transition": {"stretch": sp.Integer(2)},
     "isotropy": {"fast": sp.Rational(91, 100)},
     "joint-gaussian": {"rates": (0.0,)},  # a spiral that does not turn is a rotation
+    "winding": {"power": 1},
     "minimizer": {"slope": 1},
     "generator": {"drift": lambda p: p},
     "zeros": {"fewer": 1},  # k - 1 zeros, as one place of the paper has it

@@ -15,7 +15,7 @@ from isojepa.certificates.left_out import leave_out
 from isojepa.certificates.reading import read_array, read_named, split_name
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Source, Streams, finite, ordered
+from isojepa.worlds.source import Source, Streams, finite, held_out, ordered
 from isojepa.worlds.trajectories import Trajectories
 
 Brought = Tensor | np.ndarray | Sequence[Any] | str | os.PathLike[str]
@@ -155,8 +155,11 @@ def of_paths(paths: Sequence[Any], latents: Any, drop: bool) -> tuple[Embeddings
 
 
 def draw_pairs(world: Source, count: int, seed: int) -> Batch:
-    """Fresh pairs of a world; of a finite set each state once at most, since a second look is no news."""
-    source = generator(seed, "certify")
+    """Fresh pairs of a world; of a finite set each state once at most, since a second look is no news.
+
+    Where a world holds states out from training, of those.
+    """
+    source, world = generator(seed, "certify"), held_out(world)
     if finite(world):
         ids = torch.randperm(world.facts.size or 0, generator=source)[:count].sort().values
         return world.take(ids, Streams(seed, torch.zeros_like(ids), ids))

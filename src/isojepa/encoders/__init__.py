@@ -1,6 +1,7 @@
 """Encoders: what is learned, from observations x to embeddings h."""
 
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.conv import Conv
 from isojepa.encoders.convnets import ConvNet, SmallResNet
 from isojepa.encoders.coupling import Coupling, FreeCoupling
 from isojepa.encoders.mlp import MLP
@@ -10,6 +11,7 @@ from isojepa.encoders.projector import Projector
 __all__ = [
     "MLP",
     "Backbone",
+    "Conv",
     "ConvNet",
     "Coupling",
     "FreeCoupling",

@@ -20,7 +20,7 @@ from isojepa.encoders.modes import embed
 from isojepa.linear import held_out_r2, spread
 from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Source
+from isojepa.worlds.source import Source, held_out
 
 _HELD = 1 << 25  # numbers of vectors, in all views, that are drawn at once
 _PIXELS = 1 << 21  # the same of pictures, which are never kept
@@ -128,6 +128,9 @@ class Recovery(Spread):
 
 
 def default_evaluations(source: Source, samples: int) -> tuple[Spread, ...]:
-    """What is measured where nothing is asked for: recovery if the source knows its latents, else spread."""
+    """What is measured where nothing is asked for: recovery if the source knows its latents, else spread.
+
+    On states that the source holds out from training, where it does.
+    """
     kind = Spread if source.facts.dim is None else Recovery
-    return (kind(source, samples),)
+    return (kind(held_out(source), samples),)

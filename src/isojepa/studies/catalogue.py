@@ -12,6 +12,7 @@ STUDIES = {
     "grid": "weight against correlation on the spiral",
     "latent_law": "the latents' law, from heavy tails to flat, in three kinds of world",
     "scaling": "2 to 1,024 latents under six objectives",
+    "ceiling": "what R² frames of an arm allow whose angles wind; trains nothing",
     "bound": "Theorem 3 on every run in a Gaussian world",
     "loss_predicts": "which loss tells how much was recovered",
     "anisotropy": "latents of unequal rates, and whether AnInfoNCE repairs them",
@@ -26,6 +27,7 @@ STUDIES = {
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
     "scaling": "world_model",
+    "ceiling": "world_model",
     "slices": "lejepa",
     "fashion": "lejepa",
     "apart": "social",

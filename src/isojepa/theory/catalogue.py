@@ -18,6 +18,7 @@ from isojepa.theory import (
     stability,
     symmetry,
     uniqueness,
+    winding,
 )
 from isojepa.theory.check import Check, Outcome, select
 
@@ -39,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     forward.transition,
     forward.isotropy,
     pairs.joint_gaussian,
+    winding.winding,
     converse.minimizer,
     converse.self_adjoint,
     converse.zeros,

@@ -20,6 +20,7 @@ from isojepa.worlds.observed import Observed
 from isojepa.worlds.observers import Observers, Pairs, environment
 from isojepa.worlds.paired import Paired, Pairing
 from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
+from isojepa.worlds.reacher import Reacher
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
 from isojepa.worlds.world import World
@@ -46,6 +47,7 @@ __all__ = [
     "Parabola",
     "Path",
     "Process",
+    "Reacher",
     "Recorded",
     "RecordedWorld",
     "Sinusoid",

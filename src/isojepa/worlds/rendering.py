@@ -5,7 +5,8 @@ screen EGL or OSMesa are left. Here the first of them that works is found by try
 own, since a failed try cannot be taken back. A choice of the user's own, by MUJOCO_GL, is taken and nothing
 else tried. Importing this module imports no MuJoCo and changes nothing.
 
-Shadows, reflections and multisampling are off and spheres less round, since software draws them slowly.
+Shadows, reflections and multisampling are off and spheres less round, since software draws them slowly,
+unless they are asked for.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ import numpy as np
 from isojepa.arguments import check_count
 
 BACKENDS = ("egl", "osmesa")
-_VARIABLE = "MUJOCO_GL"
+VARIABLE = "MUJOCO_GL"
 _ROUNDNESS = (16, 10, 1)  # of spheres and flat faces; the default, (28, 16, 4), takes twice the time
 _PATIENCE = 60  # seconds that a try may take
 _TRY = (
@@ -49,7 +50,7 @@ def backend() -> str:
         ImportError: MuJoCo is not installed.
     """
     _check_installed()
-    chosen = os.environ.get(_VARIABLE, "").strip()
+    chosen = os.environ.get(VARIABLE, "").strip()
     if chosen:
         return chosen
     if platform.system() != "Linux":
@@ -75,7 +76,7 @@ def import_mujoco() -> Any:
     """
     before = sys.modules.get("mujoco")
     if before is None:
-        with _environment(_VARIABLE, backend()):
+        with _environment(VARIABLE, backend()):
             import mujoco
     else:
         mujoco = before
@@ -94,20 +95,23 @@ class Renderer:
     Args:
         model: an MjModel, whose offscreen buffer is at least as large: `<global offwidth= offheight=>`.
         height, width: of the pictures, in pixels.
+        full: with shadows, reflections and all else that the model asks for, which takes ten times as long;
+            else the model's settings of quality are changed.
 
     Raises:
         NoRendering: nothing here draws.
         ValueError: the size is not positive, or larger than the model's buffer.
     """
 
-    def __init__(self, model: Any, height: int, width: int) -> None:
+    def __init__(self, model: Any, height: int, width: int, *, full: bool = False) -> None:
         mujoco = import_mujoco()
         check_count("height", height)
         check_count("width", width)
         self._inner: Any = None
-        quality = model.vis.quality
-        quality.offsamples, quality.shadowsize = 0, 0
-        quality.numslices, quality.numstacks, quality.numquads = _ROUNDNESS
+        if not full:
+            quality = model.vis.quality
+            quality.offsamples, quality.shadowsize = 0, 0
+            quality.numslices, quality.numstacks, quality.numquads = _ROUNDNESS
         try:
             self._inner = mujoco.Renderer(model, height, width)
         except ValueError:
@@ -115,7 +119,7 @@ class Renderer:
         except Exception as error:  # each way of drawing has errors of its own
             raise NoRendering(f"MuJoCo cannot draw here by {backend() or 'itself'}: {error}") from error
         flags = self._inner.scene.flags
-        for name in ("mjRND_SHADOW", "mjRND_REFLECTION", "mjRND_FOG", "mjRND_HAZE"):
+        for name in () if full else ("mjRND_SHADOW", "mjRND_REFLECTION", "mjRND_FOG", "mjRND_HAZE"):
             flags[getattr(mujoco.mjtRndFlag, name)] = 0
 
     def render(self, data: Any, camera: Any) -> np.ndarray:
@@ -162,7 +166,7 @@ def _check_installed() -> None:
 
 def _tried(name: str) -> str:
     """Why a way of drawing does not work; empty if it does."""
-    environment = {**os.environ, _VARIABLE: name}
+    environment = {**os.environ, VARIABLE: name}
     environment.pop("PYOPENGL_PLATFORM", None)  # of an earlier choice
     try:
         done = subprocess.run(

@@ -8,6 +8,7 @@ A source has `facts` and `sample`. What some can do besides is declared in its f
     Finite       take(ids, streams): the states of a finite set by number; facts.size is how many there are
     Deferring    defer(ids, streams): the same, with views that are made on the device that uses them
     Described    describe(): plain values that tell the data from others, which a record keeps
+    Holding      held_out(): the same source at states that training never sees
 
 `observable(source)` and so on ask the facts and tell the type checker; nobody looks for attributes.
 """
@@ -35,7 +36,7 @@ class Facts:
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
         classes: number of classes, if batches bring labels in [0, classes).
-        observable, moving, ordered, deferring, described: what the source can do besides, see
+        observable, moving, ordered, deferring, described, holding: what the source can do besides, see
             `isojepa.worlds.source`.
     """
 
@@ -50,6 +51,7 @@ class Facts:
     deferring: bool = False
     classes: int | None = None
     described: bool = False
+    holding: bool = False
 
 
 @runtime_checkable
@@ -162,6 +164,14 @@ class Described(Source, Protocol):
         ...
 
 
+class Holding(Source, Protocol):
+    """A source with states that training never sees, which evaluations and certificates look at."""
+
+    def held_out(self) -> Source:
+        """The same source at those states."""
+        ...
+
+
 def observable(source: Source) -> TypeGuard[Observable]:
     """Whether a source declares that it can be observed at chosen latents."""
     return source.facts.observable
@@ -190,6 +200,16 @@ def deferring(source: Source) -> TypeGuard[Deferring]:
 def described(source: Source) -> TypeGuard[Described]:
     """Whether a source declares that it can say what its data are."""
     return source.facts.described
+
+
+def holding(source: Source) -> TypeGuard[Holding]:
+    """Whether a source declares that it holds states out."""
+    return source.facts.holding
+
+
+def held_out(source: Source) -> Source:
+    """The states that a source holds out from training; the source itself if it holds none."""
+    return source.held_out() if holding(source) else source
 
 
 def summary(source: Source) -> dict[str, Any]:

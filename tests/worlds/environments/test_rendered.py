@@ -11,8 +11,7 @@ import torch
 
 from isojepa import testing
 from isojepa.registry import make
-from isojepa.worlds import environment
-from isojepa.worlds.environments import rendered
+from isojepa.worlds import environment, frames
 from isojepa.worlds.environments.rendered import grey
 from isojepa.worlds.environments.rig import SURROUNDINGS, YAWS, Drive
 from isojepa.worlds.environments.shapes import TOYS
@@ -53,7 +52,7 @@ def test_frames_by_other_processes_and_after_a_stop_are_the_same(kept, tmp_path)
     spec = make("environment", "rig", data=str(tmp_path), processes=2, **SMALL["rig"])
     parts = spec.place() / f"blocks-{backend()}-{mujoco_version()}"
     parts.mkdir(parents=True)
-    rendered._write(spec, parts, 1)  # a run that was stopped after one block, in the middle of another
+    frames._write(spec, parts, 1)  # a run that was stopped after one block, in the middle of another
     (parts / "00000.npy").write_bytes((parts / "00001.npy").read_bytes()[:100])
     assert np.array_equal(spec.frames(), whole)
     assert not parts.exists()

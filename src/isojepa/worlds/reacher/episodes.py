@@ -1,0 +1,68 @@
+"""Recorded joint angles: checked, by episode, some pairs of each."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from isojepa.worlds.images.filling import digest
+from isojepa.worlds.reacher.look import JOINTS
+from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Trajectories
+
+
+def trajectories_of(angles: Any) -> Trajectories:
+    """Angles by episode, (episodes, steps, 2) or a list of (steps_i, 2), as trajectories.
+
+    Raises:
+        ValueError: they have another shape, or are not finite; the message says where.
+    """
+    if isinstance(angles, Trajectories):
+        found = angles
+    else:
+        several = not isinstance(angles, list | tuple)
+        given = list(np.asarray(angles)) if several else [np.asarray(episode) for episode in angles]
+        if not given or any(episode.ndim != 2 or episode.shape[1] != len(JOINTS) for episode in given):
+            shapes = sorted({episode.shape for episode in given})[:3]
+            raise ValueError(
+                "angles must be (episodes, steps, 2) or a list of (steps, 2), shoulder and wrist, got "
+                f"{len(given)} episodes of shapes {', '.join(map(str, shapes)) or 'none'}"
+            )
+        for number, episode in enumerate(given):
+            if not np.isfinite(episode).all():
+                step = int(np.flatnonzero(~np.isfinite(episode).all(1))[0])
+                raise ValueError(
+                    f"angles must be finite, got {episode[step]} in episode {number}, step {step}"
+                )
+        found = Trajectories("angles", given)
+    if found.shape != (len(JOINTS),):
+        raise ValueError(f"angles must be two at each step, shoulder and wrist, got shape {found.shape}")
+    return found
+
+
+def some_pairs(
+    recorded: Recorded, count: int, source: torch.Generator
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Some pairs of each episode, without replacement, in the order of time.
+
+    Args:
+        recorded: the episodes, with a stride.
+        count: pairs of each episode; all of one that has fewer.
+        source: draws them.
+
+    Returns:
+        The episode of each pair, (pairs,), and the angles of both its ends, each (pairs, 2).
+    """
+    chosen, start = [], 0
+    for length in recorded.states.lengths:
+        pairs = max(0, int(length) - recorded.stride)
+        chosen.append(start + torch.randperm(pairs, generator=source)[:count].sort().values)
+        start += pairs
+    path, step = recorded.locate(torch.cat(chosen).numpy())
+    first, second = (recorded.states.gather(path, at) for at in (step, step + recorded.stride))
+    return path, (first, second)
+
+
+def content_of(states: np.ndarray) -> dict[str, Any]:
+    """What tells recorded states from others: their own bytes."""
+    return {"law": "recorded", "digest": digest(np.ascontiguousarray(states, dtype=np.float32).tobytes())}

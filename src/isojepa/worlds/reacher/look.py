@@ -1,0 +1,167 @@
+"""How the Reacher looks: joint angles to frames of dm_control's model, drawn by MuJoCo without a screen.
+
+    z (2,)  ->  angles (shoulder, wrist)  ->  frame uint8 (64, 64, 3)  ->  observation float (3, 64, 64)
+
+The model is that of dm_control's suite (Tassa et al. 2018), task "hard": a target of radius 0.015, here
+always at (0.1, 0.1), seen by the camera "fixed" from above. Quality "dmc" is, bit for bit, what dm_control's
+own `physics.render(64, 64, camera_id=0)` gives; "fast" draws no shadows and reflections and does not
+multisample, in a tenth of the time.
+
+A frame shows angles modulo 2 pi. Nothing clips them: the wrist's range of +-160 degrees is a force of the
+simulation, which drawing a given state never meets. With `squash` the angles are
+
+    angle = L tanh(z / L),        L = 160 degrees = 2.79,
+
+a smooth map with slope 1 at 0 whose values lie strictly within +-L, hence within +-pi: no two states look
+alike, and z is still N(0, I).
+"""
+
+import ctypes
+import functools
+import importlib.util
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isojepa.arguments import check_count, check_fields
+from isojepa.names import choose
+from isojepa.worlds.rendering import Renderer, import_mujoco
+
+JOINTS = ("shoulder", "wrist")
+LIMIT = math.radians(160)  # of the wrist, either way
+QUALITIES = {"fast": False, "dmc": True}  # whether everything is drawn that the model asks for
+# mean and deviation of the colours, in [0, 1], over frames of all angles: the same in all conditions, so that
+# the encoder of one can be shown the frames of another
+COLOURS = {
+    "fast": ((0.116, 0.214, 0.307), (0.100, 0.071, 0.037)),
+    "dmc": ((0.167, 0.314, 0.454), (0.093, 0.070, 0.055)),
+}
+_RADIUS = 0.015  # of the target in the task "hard"
+_LARGEST = 480  # pixels of a side that the model's buffer allows
+
+
+@dataclass(frozen=True)
+class Look:
+    """How states become frames.
+
+    Attributes:
+        quality: "fast" or "dmc".
+        squash: whether z is squashed into the wrist's range.
+        size: side of the frames in pixels.
+        target: where the target is, in metres; the arena is 0.6 wide.
+
+    Example:
+        >>> Look(squash=True).angles(np.array([[0.0, 10.0]])).round(2).tolist()
+        [[0.0, 2.79]]
+    """
+
+    quality: str = "fast"
+    squash: bool = False
+    size: int = 64
+    target: tuple[float, float] = (0.1, 0.1)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        choose("quality", self.quality, QUALITIES)
+        check_count("size", self.size, 8, _LARGEST)
+        if len(self.target) != 2 or not np.isfinite(self.target).all():
+            raise ValueError(f"target must be two finite coordinates, got {self.target}")
+
+    @property
+    def observed(self) -> tuple[int, int, int]:
+        """Shape of an observation."""
+        return (3, self.size, self.size)
+
+    def angles(self, z: np.ndarray) -> np.ndarray:
+        """Joint angles (n, 2) in radians, float64, of states (n, 2)."""
+        z = np.asarray(z, dtype=np.float64)
+        return np.asarray(LIMIT * np.tanh(z / LIMIT)) if self.squash else z
+
+    def normalised(self, frames: np.ndarray | Tensor) -> Tensor:
+        """Observations float32 (n, 3, size, size) of frames uint8 (n, size, size, 3), by channel."""
+        mean, std = (255 * torch.tensor(values) for values in COLOURS[self.quality])
+        return ((torch.as_tensor(frames).float() - mean) / std).permute(0, 3, 1, 2)
+
+    def frames(self, z: np.ndarray) -> np.ndarray:
+        """What states (n, 2) look like: uint8 (n, size, size, 3).
+
+        Raises:
+            ValueError: the states are not (n, 2), or not finite.
+            NoRendering: nothing here draws.
+            ImportError: dm_control or MuJoCo is not installed.
+        """
+        return _arm(self.quality, self.size, self.target).frames(self.angles(z))
+
+
+class Arm:
+    """The model of the Reacher and what draws it; close it after use.
+
+    Args:
+        quality, size, target: see `Look`.
+    """
+
+    def __init__(self, quality: str, size: int, target: tuple[float, float]) -> None:
+        found = importlib.util.find_spec("dm_control")
+        if found is None or not found.submodule_search_locations:
+            raise ImportError("the Reacher needs dm_control's model: pip install 'isojepa[mujoco]'")
+        self._mujoco = import_mujoco()
+        # the file alone: importing the suite takes seconds
+        path = Path(found.submodule_search_locations[0]) / "suite" / "reacher.xml"
+        self._model: Any = self._mujoco.MjModel.from_xml_path(str(path))
+        self._data: Any = self._mujoco.MjData(self._model)
+        goal = self._model.geom("target").id
+        self._model.geom_size[goal, 0] = _RADIUS
+        self._model.geom_pos[goal, :2] = target
+        self._renderer = Renderer(self._model, size, size, full=QUALITIES[quality])
+        self.size = size
+
+    def frames(self, angles: np.ndarray) -> np.ndarray:
+        """Frames uint8 (n, size, size, 3) of joint angles (n, 2)."""
+        check_states("angles", angles)
+        frames = np.empty((len(angles), self.size, self.size, 3), dtype=np.uint8)
+        for row, pose in enumerate(angles):
+            self._data.qpos[:] = pose
+            self._mujoco.mj_kinematics(self._model, self._data)
+            self._mujoco.mj_camlight(self._model, self._data)
+            frames[row] = self._renderer.render(self._data, 0)
+        return frames
+
+    def close(self) -> None:
+        """Let go of the buffers."""
+        self._renderer.close()
+
+
+def wrapped_shares(angles: np.ndarray) -> dict[str, float]:
+    """Shares of angles (n, 2) that a frame shows as others: beyond +-pi; and of wrists beyond their range."""
+    beyond = np.abs(angles) > math.pi
+    shares = {f"{joint}_wrapped": float(beyond[:, index].mean()) for index, joint in enumerate(JOINTS)}
+    return shares | {"wrist_beyond_range": float((np.abs(angles[:, 1]) > LIMIT).mean())}
+
+
+def check_states(name: str, states: np.ndarray) -> None:
+    """See that there are two finite numbers for each state.
+
+    Raises:
+        ValueError: there are not; the message says where.
+    """
+    if states.ndim != 2 or states.shape[1] != len(JOINTS):
+        raise ValueError(f"{name} must be (n, 2), shoulder and wrist, got shape {states.shape}")
+    if not np.isfinite(states).all():
+        row, joint = np.argwhere(~np.isfinite(states))[0]
+        raise ValueError(
+            f"{name} must be finite, got {states[row, joint]} at row {row} for the {JOINTS[joint]}"
+        )
+
+
+@functools.cache
+def _arm(quality: str, size: int, target: tuple[float, float]) -> Arm:
+    """One for the process: making what draws takes as long as a hundred frames."""
+    arm = Arm(quality, size, target)
+    # never deleted: at exit dm_control, if somebody imported it, has closed the display that this would close
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(arm))
+    return arm
