@@ -109,7 +109,11 @@ def actor_of(model: Any) -> Actor:
         "log_std": network.log_std,
     }
     return Actor(
-        {f"{name}.{part}": getattr(layer, part).detach().clone() for name, layer in layers.items() for part in ("weight", "bias")}
+        {
+            f"{name}.{part}": getattr(layer, part).detach().clone()
+            for name, layer in layers.items()
+            for part in ("weight", "bias")
+        }
     )
 
 
@@ -184,7 +188,9 @@ def _version(name: str) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--minutes", type=float, default=35.0)
