@@ -1,9 +1,9 @@
 r"""The two-joint arm of dm_control's reacher: its physics, starts, targets and reward, for many arms at once.
 
-A state is (time, shoulder, wrist, and their two speeds); angles are in radians and never wrapped, an action is
-a torque in [-1, 1] on each joint, and a step lasts 0.02 seconds. The target takes no part in the physics, so
-one model serves all arms: `mujoco.rollout` takes every one of them a step further in one call, with the bits
-of dm_control's own stepping (but for the last ones where a solver starts warm).
+A state is (time, shoulder, wrist, and their two speeds); angles are in radians and never wrapped, an action
+is a torque in [-1, 1] on each joint, and a step lasts 0.02 seconds. The target takes no part in the physics,
+so one model serves all arms: `mujoco.rollout` takes every one of them a step further in one call, with the
+bits of dm_control's own stepping (but for the last ones where a solver starts warm).
 
 Turning the whole arm with its target about the shoulder changes nothing, so a policy sees the five numbers
 that are left of dm_control's six: the wrist, the way to the target in the upper arm's frame, and the speeds.

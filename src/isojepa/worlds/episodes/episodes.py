@@ -1,8 +1,8 @@
 """Episodes: named columns along episodes of any lengths, left on the disk where they are.
 
-A column is flat, (steps of all episodes, ...), and episode i has its rows offset_i .. offset_i + length_i. The
-action of a row leaves the state of that row, so that an episode has one action less than states: the last is
-NaN, as stable-worldmodel writes it, or leads to a state that nobody recorded, as robomimic has it.
+A column is flat, (steps of all episodes, ...), and episode i has its rows offset_i .. offset_i + length_i.
+The action of a row leaves the state of that row, so that an episode has one action less than states: the last
+is NaN, as stable-worldmodel writes it, or leads to a state that nobody recorded, as robomimic has it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,14 @@ class Episodes:
     """Named columns over episodes.
 
     Args:
-        columns: (steps, ...) each, all with as many rows: arrays, memory maps, or datasets of a file, of which
-            only what is asked for is read.
+        columns: (steps, ...) each, all with as many rows: arrays, memory maps, or datasets of a file, of
+            which only what is asked for is read.
         lengths: (episodes,) steps of each.
         offsets: (episodes,) its first row; by default episodes follow each other.
 
     Raises:
-        ValueError: columns are no numbers or differ in length, or an episode lies outside of them or in another.
+        ValueError: columns are no numbers or differ in length, or an episode lies outside of them or in
+            another.
 
     Example:
         >>> found = Episodes({"qpos": np.zeros((7, 2)), "action": np.ones((7, 1))}, lengths=[3, 4])
@@ -62,7 +63,7 @@ class Episodes:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], *, source: str = "episodes") -> "Episodes":
-        """Episodes from arrays (episodes, steps, ...), or from lists with an array (steps_i, ...) for each."""
+        """Episodes from arrays (episodes, steps, ...), or lists with an array (steps_i, ...) for each."""
         flat, lengths = {}, None
         for name, values in columns.items():
             parts = [np.asarray(part) for part in values]
@@ -133,8 +134,9 @@ class Episodes:
             size = self.steps * int(np.prod(column.shape[1:])) * column.dtype.itemsize
             if size > HELD:
                 raise ValueError(
-                    f"{self.source}: {name} must take at most {size_of(HELD)} in memory, got {size_of(size)}: "
-                    "take fewer episodes, or write them again with `write_episodes`, which is read from the disk"
+                    f"{self.source}: {name} must take at most {size_of(HELD)} in memory, got "
+                    f"{size_of(size)}: take fewer episodes, or write them again with `write_episodes`, whose "
+                    "files are mapped"
                 )
         return [self.rows(name, number) for number in range(len(self))]
 
@@ -269,8 +271,8 @@ def _check_episodes(source: str, lengths: np.ndarray, offsets: np.ndarray, rows:
     if len(bad):
         at = bad[0]
         raise ValueError(
-            f"{source}: every episode must have a step and lie within the {rows} rows, got {lengths[at]} steps "
-            f"from row {offsets[at]} on for episode {at}"
+            f"{source}: every episode must have a step and lie within the {rows} rows, got {lengths[at]} "
+            f"steps from row {offsets[at]} on for episode {at}"
         )
     order = np.argsort(offsets, kind="stable")
     ends = (offsets + lengths)[order]

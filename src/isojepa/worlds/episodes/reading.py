@@ -4,8 +4,8 @@
     robomimic           data/demo_i/actions, rewards, dones, states and obs/NAME, (steps, ...) each
 
 Whatever lies in one piece in its file is memory-mapped, and the rest read when it is asked for. Links, files
-that lead into others, and small files that declare huge arrays are refused. Of a robomimic file the columns are
-called action, reward, done, states and as in obs.
+that lead into others, and small files that declare huge arrays are refused. Of a robomimic file the columns
+are called action, reward, done, states and as in obs.
 """
 
 from collections.abc import Sequence

@@ -22,8 +22,8 @@ def write_episodes(path: Path, episodes: Episodes, form: str = "stable-worldmode
     Args:
         path: the file.
         episodes: any; columns that lie on the disk are copied a piece at a time.
-        form: "stable-worldmodel" or "robomimic". robomimic has an action at every step, so the last state of an
-            episode whose action is NaN is left out there.
+        form: "stable-worldmodel" or "robomimic". robomimic has an action at every step, so the last state of
+            an episode, whose action is NaN, is left out there.
 
     Returns:
         The path.
