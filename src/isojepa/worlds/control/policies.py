@@ -12,6 +12,7 @@ damping D, so that the torque (M + dt D) (v' - v) / dt + bias + D v has exactly 
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -160,3 +161,6 @@ def _constants() -> tuple[float, float, float, float, float]:
         float(model.dof_damping[0]),
         float(model.actuator_gear[0, 0]),
     )
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {"sac": Learned, "random": Uniform, "ou": Exploration}

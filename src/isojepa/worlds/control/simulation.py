@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from isojepa.arguments import check_count
+from isojepa.arguments import check_count, checked
+from isojepa.names import choose
 from isojepa.seeds import generator
 from isojepa.worlds.control import arm
-from isojepa.worlds.control.policies import Policy
+from isojepa.worlds.control.policies import POLICIES, Policy
+from isojepa.worlds.episodes import Episodes
 
 STEPS = 201  # states of an episode, one more than it has actions
 BLOCK = 1000  # arms that go together
@@ -63,3 +65,26 @@ def simulate(
         "target": aims,
         "reward": arm.reward(states[..., 1:3], aims),
     }
+
+
+@checked
+def reacher_episodes(
+    policy: str = "sac",
+    episodes: int = 10_000,
+    steps: int = STEPS,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Episodes:
+    """Episodes of dm_control's reacher under a policy by name: "sac", "random" or "ou".
+
+    Args:
+        policy: one of `POLICIES`.
+        episodes, steps, seed, progress: as of `simulate`.
+
+    Raises:
+        ValueError: there is no such policy.
+        ImportError: MuJoCo or dm_control is not installed.
+    """
+    found = simulate(choose("policy", policy, POLICIES)(), episodes, steps, seed, progress)
+    flat = {name: values.reshape(episodes * steps, *values.shape[2:]) for name, values in found.items()}
+    return Episodes(flat, np.full(episodes, steps), source=f"reacher under {policy}")

@@ -8,7 +8,8 @@ that lead into others, and small files that declare huge arrays are refused. Of 
 are called action, reward, done, states and as in obs.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,24 +40,22 @@ def read_episodes(path: Path, columns: Sequence[str] | None = None) -> Episodes:
         ValueError: the file is missing, damaged, or holds something else.
         ImportError: h5py is not installed.
     """
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
-    path = plain_file(Path(path))
-    file = None
-    try:
-        file = h5py.File(path, "r")  # stays open for as long as its datasets are used
-        names = set(file)
-        read = _demonstrations if "data" in names and "ep_len" not in names else _flat
-        return read(_File(h5py, path), file, columns)
-    except MemoryError:
-        raise
-    except Exception as error:  # h5py raises many kinds for damaged files
-        if file is not None:
-            file.close()
-        reason = str(error).removeprefix(f"{path}: ")
-        raise ValueError(f"{path} cannot be read as episodes: {' '.join(reason.split())}") from error
+    with _opened(Path(path)) as (file, root):
+        return (_demonstrations if _is_robomimic(root) else _flat)(file, root, columns)
+
+
+@checked
+def column_names(path: Path) -> tuple[str, ...]:
+    """The names of the columns of such a file, whatever they hold.
+
+    Raises:
+        ValueError, ImportError: as of `read_episodes`.
+    """
+    with _opened(Path(path)) as (file, root):
+        if not _is_robomimic(root):
+            return tuple(name for name in root if name not in BOOKKEEPING)
+        demos = _demos(file, root)
+        return tuple(_places(file, within(file.h5py, within(file.h5py, root, "data"), demos[0])))
 
 
 def within(h5py: Any, group: Any, name: str) -> Any:
@@ -70,6 +69,32 @@ def within(h5py: Any, group: Any, name: str) -> Any:
     if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise ValueError(f"{name} in {group.name} must lie in the file itself, got a link")
     return group[name]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple["_File", Any]]:
+    """The file, which stays open for as long as its datasets are used; what goes wrong is one line."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+    plain_file(path)
+    root = None
+    try:
+        root = h5py.File(path, "r")
+        yield _File(h5py, path), root
+    except MemoryError:
+        raise
+    except Exception as error:  # h5py raises many kinds for damaged files
+        if root is not None:
+            root.close()
+        reason = " ".join(str(error).removeprefix(f"{path}: ").split())
+        raise ValueError(f"{path} cannot be read as episodes: {reason}") from error
+
+
+def _is_robomimic(root: Any) -> bool:
+    names = set(root)
+    return "data" in names and "ep_len" not in names
 
 
 class _File:
@@ -114,12 +139,8 @@ def _flat(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
 
 
 def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
+    demos = _demos(file, root)
     data = within(file.h5py, root, "data")
-    if not isinstance(data, file.h5py.Group):
-        raise ValueError("data must be a group, got an array")
-    demos = sorted((name for name in data if name.startswith("demo_")), key=natural)
-    if not demos:
-        raise ValueError("it must hold data/demo_0 and so on, got none")
     groups = [within(file.h5py, data, demo) for demo in demos]
     places = _places(file, groups[0])
     columns: dict[str, Any] = {}
@@ -136,6 +157,17 @@ def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Epi
                 f"{column.lengths[off[0]]}"
             )
     return Episodes(columns, lengths, source=str(file.path))
+
+
+def _demos(file: _File, root: Any) -> list[str]:
+    """Names of the demonstrations, in the order of their numbers."""
+    data = within(file.h5py, root, "data")
+    if not isinstance(data, file.h5py.Group):
+        raise ValueError("data must be a group, got an array")
+    demos = sorted((name for name in data if name.startswith("demo_")), key=natural)
+    if not demos:
+        raise ValueError("it must hold data/demo_0 and so on, got none")
+    return demos
 
 
 def _places(file: _File, demo: Any) -> dict[str, tuple[str, str]]:
