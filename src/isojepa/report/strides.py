@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from isojepa.certificates.audit import StrideRow
 from isojepa.files import write_whole
@@ -118,6 +118,8 @@ def draw_strides(rows: Sequence[StrideRow], labels: Sequence[str] = (), title: s
             axes, name, "correlation across a stride", "SIGReg of the differences" if not place else ""
         )
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_minor_locator(NullLocator())
         if not place:
             axes.legend(fontsize=7, frameon=False, labelcolor=INK)
     return figure

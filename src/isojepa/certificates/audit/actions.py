@@ -1,7 +1,7 @@
 r"""Actions by themselves: do all of them vary, are they independent over time, what is their law?
 
-Rank: the smallest eigenvalue of the correlations between actions. Where it is 0, a direction of actions is
-never taken and what it does cannot be identified.
+Rank: 1 less the smallest eigenvalue of the correlations between actions. Where it is 1, a direction of
+actions is never taken and what it does cannot be identified.
 
 Independence over time: with f the functions cos(pi u), cos(2 pi u) of the ranks u of each action, centred and
 scaled, the correlations of f_i(a_t) with f_j(a_{t + lag}) within episodes, and with cos(pi p), cos(2 pi p) of
@@ -24,12 +24,12 @@ from isojepa.certificates.assumptions.line import (
 )
 from isojepa.certificates.assumptions.shape import bend, normal_bend
 from isojepa.certificates.audit.lines import blocks_of, direction, jackknifed
-from isojepa.certificates.audit.material import Material, drawn_rows
+from isojepa.certificates.audit.material import Material, draw_rows
 
-RANK = "smallest eigenvalue of the correlations of the actions"
+RANK = "share of a direction's variance that the other actions determine: 1 - smallest eigenvalue"
 SERIAL = "largest correlation of an action with a later one, or with the time in its episode"
 LAW = "share of the steps at which an action is at its largest or smallest value"
-_DEPENDENT, _NEARLY = 1e-6, 0.01  # smallest eigenvalues of dependent actions, and of nearly dependent ones
+_DEPENDENT, _NEARLY = 1 - 1e-6, 0.99  # shares of dependent actions, and of nearly dependent ones
 _CORRELATED, _SATURATED = 0.1, 0.05  # effects that matter
 _LAGS = (1, 2, 3, 4, 8, 16, 32)
 _LEAST = 100  # actions below which nothing is tested
@@ -66,7 +66,7 @@ def check_rank(material: Material, confidence: float) -> Assumption:
             name,
             "actions",
             RANK,
-            0.0,
+            1.0,
             None,
             _NEARLY,
             None,
@@ -80,10 +80,10 @@ def check_rank(material: Material, confidence: float) -> Assumption:
         return unmeasured(name, "actions", RANK, _NEARLY, reason, "Take more episodes.")
     numbers = np.repeat(np.arange(len(material.actions)), [len(part) for part in material.actions])
     values, vectors = np.linalg.eigh(_correlations(rows))
-    left_out = [float(np.linalg.eigvalsh(_correlations(rows[mask]))[0]) for mask in blocks_of(numbers)]
-    smallest = float(values[0])
-    verdict = FAILS if smallest < _DEPENDENT else UNCLEAR if smallest < _NEARLY else HOLDS
-    sentence = f"All {len(kept)} actions vary, each by itself (smallest eigenvalue {smallest:.3g})."
+    left_out = [1 - float(np.linalg.eigvalsh(_correlations(rows[mask]))[0]) for mask in blocks_of(numbers)]
+    value = 1 - float(values[0])
+    verdict = FAILS if value > _DEPENDENT else UNCLEAR if value > _NEARLY else HOLDS
+    sentence = f"All {len(kept)} actions vary, each by itself (smallest eigenvalue {values[0]:.3g})."
     if verdict != HOLDS:
         scaled = vectors[:, 0] / rows.std(0)
         told = direction(scaled / np.linalg.norm(scaled))
@@ -92,7 +92,7 @@ def check_rank(material: Material, confidence: float) -> Assumption:
             f"what it does {'cannot' if verdict == FAILS else 'can hardly'} be identified."
         )
     return Assumption(
-        name, "actions", RANK, smallest, jackknifed(left_out, smallest, confidence), _NEARLY, None, verdict,
+        name, "actions", RANK, value, jackknifed(left_out, value, confidence), _NEARLY, None, verdict,
         sentence,
         "" if verdict == HOLDS else "Vary the actions independently of each other.",
         bounded([(f"eigenvalue {k}", value) for k, value in enumerate(values)]),
@@ -111,7 +111,7 @@ def check_serial(material: Material, confidence: float) -> Assumption:
     for lag in _LAGS:
         pairs = [(part[:-lag], part[lag:]) for part in waves if len(part) > lag]
         count = sum(len(first) for first, _ in pairs)
-        if count < _LEAST:
+        if count < max(_LEAST, material.rows / 2):  # few pairs show large correlations by chance
             break
         table = sum(first.T @ second for first, second in pairs) / count
         tests += table.size
@@ -132,7 +132,7 @@ def check_serial(material: Material, confidence: float) -> Assumption:
     worst = max(seen, key=lambda at: abs(found[at][0]))
     value, _, words = found[worst]
     reach = -float(scipy.special.ndtri((1 - confidence) / (2 * tests)))
-    verdict = judge(p, 1 - confidence, abs(value), _CORRELATED, reach * max(error for _, error, _ in found))
+    verdict = judge(p, 1 - confidence, abs(value), _CORRELATED, reach * min(error for _, error, _ in found))
     sentence = f"The largest correlation is {value:.3g}, of {words} ({chance(p)})"
     if verdict == HOLDS:
         sentence = f"No action tells of later ones: {sentence[0].lower()}{sentence[1:]}"
@@ -151,8 +151,9 @@ def check_serial(material: Material, confidence: float) -> Assumption:
 
 def check_law(material: Material, confidence: float) -> tuple[Assumption, tuple[str, ...]]:
     """The law of each action in words, and whether actions sit at their bounds."""
-    rows = drawn_rows(material.actions, np.arange(len(material.actions)), _LAWFUL, material.stream("law"))
-    values = np.stack([material.actions[at][step] for at, step in rows])
+    everywhere = np.arange(len(material.actions))
+    rows, numbers = draw_rows(material.actions, everywhere, _LAWFUL, material.stream("law"))
+    values = np.concatenate(material.actions)[rows]
     laws = tuple(_law(column) for column in values.T)
     low, high = values.min(0), values.max(0)
     span = np.maximum(high - low, 1e-300)
@@ -162,7 +163,7 @@ def check_law(material: Material, confidence: float) -> tuple[Assumption, tuple[
     still = len(counted) == 0
     worst = 0 if still else counted[int(np.argmax(shares))]
     value = 0.0 if still else max(shares)
-    left_out = [float(bound[mask, worst].mean()) for mask in blocks_of(rows[:, 0])]
+    left_out = [float(bound[mask, worst].mean()) for mask in blocks_of(numbers)]
     interval = jackknifed(left_out, value, confidence)
     verdict = FAILS if interval.low > _SATURATED else HOLDS if value <= _SATURATED else UNCLEAR
     told = "; ".join(f"action {at} is {law}" for at, law in enumerate(laws[:4]))
@@ -194,11 +195,11 @@ def _law(values: np.ndarray) -> str:
     steps = np.arange(n) / n
     distance = float(max(np.abs(uniform - steps).max(), np.abs(uniform - steps - 1 / n).max()))
     if distance < max(_UNIFORM, 1.63 / n**0.5):  # 1 % of uniform samples are farther
-        return f"uniform on [{low:.3g}, {high:.3g}]"
+        return f"uniform on [{low:.2g}, {high:.2g}]"
     fewer = ordered[:: -(-n // _BENT)]  # the quantiles of many are enough of them
     if float(bend(fewer[:, None])[0]) - normal_bend(len(fewer)) < max(_GAUSSIAN, 4 / n):
         return f"Gaussian with mean {values.mean():.3g} and deviation {values.std():.3g}"
-    return f"neither uniform nor Gaussian in [{low:.3g}, {high:.3g}]"
+    return f"neither uniform nor Gaussian in [{low:.2g}, {high:.2g}]"
 
 
 def rank_waves(material: Material, kept: np.ndarray) -> list[np.ndarray]:

@@ -25,6 +25,7 @@ from isojepa.worlds.episodes import Episodes
 LINES = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
 _RHO = 0.95  # the correlation nearest to which a stride is chosen
 _PAIRS = 2000  # that the assumptions are checked on, about
+_ENOUGH = 500  # episodes from which one pair of each is taken
 _LEAST = 40  # of them below which they are not
 
 
@@ -149,10 +150,16 @@ def describe(serial: Assumption, feedback: Assumption, laws: Sequence[str]) -> s
             "other, as no trained policy's are."
         )
     if feedback.verdict == FAILS:
-        return f"The actions follow from the state in part, as a policy's do: {feedback.sentence}"
+        return f"The actions follow from the state in part, as a policy's do: {_lower(feedback.sentence)}"
     if serial.verdict == FAILS:
-        return f"The actions have a memory but do not clearly follow from the state: {serial.sentence}"
+        return (
+            f"The actions have a memory but do not clearly follow from the state: {_lower(serial.sentence)}"
+        )
     return "What made the actions is unclear from so few of them."
+
+
+def _lower(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 def _of_states(
@@ -175,7 +182,10 @@ def _of_states(
         stride = min(known, key=lambda row: abs(float(np.mean(row.rho)) - _RHO)).stride
     if stride >= longest:
         raise ValueError(f"stride must be below the {longest} steps of the longest episode, got {stride}")
-    first, second, _ = paths.pairs(stride, "state", -(-_PAIRS // len(paths)), material.seed)
+    few = (
+        1 if len(paths) >= _ENOUGH else -(-_PAIRS // len(paths))
+    )  # pairs of one episode depend on each other
+    first, second, _ = paths.pairs(stride, "state", few, material.seed)
     if len(first) < _LEAST:
         return rows, 0, []
     draws = max(199, int(np.ceil(2 / (1 - confidence))))

@@ -7,9 +7,9 @@ Feedback: the share of the variance of the ranks' functions cos(pi u), cos(2 pi 
 predicted, 1 - SSE / SST, held out. The test is Student's, over episodes, of the products of prediction and
 outcome: neighbouring steps may depend on each other as they like.
 
-Excitation: the smallest eigenvalue of the covariance of what is not predicted, of actions scaled to variance
-1. In z' = A z + B a + noise the variance of the estimate of B along a direction is that of the noise, over
-this times the rows: where it is 0, A and B cannot be told apart along that direction.
+Excitation: 1 less the smallest eigenvalue of the covariance of what is not predicted, of actions scaled to
+variance 1. In z' = A z + B a + noise the variance of the estimate of B along a direction is that of the
+noise, over that eigenvalue times the rows: where it is 0, A and B cannot be told apart along that direction.
 
 Persistence: the same over windows of a few steps without any regression: how often does a direction of the
 actions rest for a whole window?
@@ -31,12 +31,12 @@ from isojepa.certificates.assumptions.line import (
 from isojepa.certificates.assumptions.regression import fit_regression
 from isojepa.certificates.audit.actions import constant, rank_waves, varying
 from isojepa.certificates.audit.lines import blocks_of, direction, jackknifed, judge_interval
-from isojepa.certificates.audit.material import Material, drawn_rows
+from isojepa.certificates.audit.material import Material, draw_rows
 
 FEEDBACK = "share of an action's variance that follows from the state, held out"
-EXCITATION = "smallest variance of a direction of the actions given the state, of scaled actions"
+EXCITATION = "share of a direction's variance that is not free given the state: 1 - smallest eigenvalue"
 PERSISTENCE = "share of windows in which a direction of the actions rests"
-_FOLLOWS, _FREE, _RESTING = 0.05, 0.02, 0.05  # thresholds
+_FOLLOWS, _BOUND, _RESTING = 0.05, 0.98, 0.05  # thresholds
 _REST = 0.01  # variance of a direction in a window, over that of all, which counts as rest
 _FITTED, _JUDGED = 6000, 20_000  # rows
 _LEAST, _EPISODES = 200, 8  # rows and episodes of each half below which nothing is fitted
@@ -66,21 +66,20 @@ class Prediction:
         whole = np.concatenate(material.actions)[:, kept]
         scaled = [(part[:, kept] - whole.mean(0)) / whole.std(0) for part in material.actions]
         halves = material.halves()
-        rows = [
-            drawn_rows(known, half, most, material.stream("rows", place))
+        drawn = [
+            draw_rows(known, half, most, material.stream("rows", place))
             for place, (half, most) in enumerate(zip(halves, (_FITTED, _JUDGED), strict=True))
         ]
-        inputs, outcomes = (
-            [np.stack([parts[at][step] for at, step in part]) for part in rows]
-            for parts in (known, [np.concatenate(each, 1) for each in zip(waves, scaled, strict=True)])
-        )
+        each = np.concatenate(known)
+        both = np.concatenate([np.concatenate(waves), np.concatenate(scaled)], 1)
+        inputs, outcomes = ([whole[rows] for rows, _ in drawn] for whole in (each, both))
         moving = inputs[0].std(0) > 1e-12 * (np.abs(inputs[0]).max(0) + 1e-300)
         predicted = np.zeros_like(outcomes[1])
         if moving.any():
             fit = fit_regression(inputs[0][:, moving], outcomes[0], material.stream("regression"))
             predicted = fit(inputs[1][:, moving])
         count = waves[0].shape[1]
-        self.numbers = rows[1][:, 0]
+        self.numbers = drawn[1][1]
         self.waves, self.actions = outcomes[1][:, :count], outcomes[1][:, count:]
         self.waves_predicted, self.actions_predicted = predicted[:, :count], predicted[:, count:]
 
@@ -120,9 +119,7 @@ def check_feedback(material: Material, found: Prediction | None, confidence: flo
     what = f"{'the size of ' if worst % 2 else ''}action {kept[worst // 2]}"
     sentence = f"The state tells {100 * max(value, 0):.2g} % of the variance of {what} ({chance(p)})"
     if verdict == HOLDS:
-        sentence = (
-            f"Actions do not follow from the state: it tells no more than {100 * max(value, 0):.2g} % of one"
-        )
+        sentence = f"Actions do not follow from the state: it tells {100 * max(value, 0):.2g} % of any"
     advice = "" if verdict == HOLDS else (
         "Effects of the state and of the actions mix: add independent noise to the actions, and fit dynamics "
         "on state and action together."
@@ -143,27 +140,29 @@ def check_excitation(material: Material, found: Prediction | None, confidence: f
     if len(still):
         listed = ", ".join(map(str, still[:8]))
         return Assumption(
-            name, "actions", EXCITATION, 0.0, None, _FREE, None, FAILS,
+            name, "actions", EXCITATION, 1.0, None, _BOUND, None, FAILS,
             f"Action {listed} never varies, so nothing shows what it does.", "Vary it.",
         )  # fmt: skip
     if found is None:
-        return unmeasured(name, "actions", EXCITATION, _FREE, *_why(material))
+        return unmeasured(name, "actions", EXCITATION, _BOUND, *_why(material))
     left = found.actions - found.actions_predicted
     values, vectors = np.linalg.eigh(np.cov(left.T).reshape(material.dim, material.dim))
-    value = float(values[0])
+    value = 1 - float(values[0])
     left_out = [
-        float(np.linalg.eigvalsh(np.cov(left[mask].T).reshape(material.dim, material.dim))[0])
+        1 - float(np.linalg.eigvalsh(np.cov(left[mask].T).reshape(material.dim, material.dim))[0])
         for mask in blocks_of(found.numbers)
     ]
     interval = jackknifed(left_out, value, confidence)
-    verdict = judge_interval(interval, _FREE, larger_is_worse=False)
+    verdict = judge_interval(interval, _BOUND)
     told = direction(vectors[:, 0])
-    sentence = f"Given the state, {100 * value:.3g} % of the variance is left along {told}, where it is least"
+    sentence = (
+        f"Given the state, {100 * (1 - value):.3g} % of the variance is left along {told}, where it is least"
+    )
     advice = "" if verdict == HOLDS else (
-        f"Add noise to the actions along {told}, of at least {100 * np.sqrt(_FREE):.0f} % of their deviation."
+        f"Add noise to the actions along {told}, of {100 * np.sqrt(1 - _BOUND):.0f} % of their deviation."
     )  # fmt: skip
     return Assumption(
-        name, "actions", EXCITATION, value, interval, _FREE, None, verdict, sentence + ".", advice,
+        name, "actions", EXCITATION, value, interval, _BOUND, None, verdict, sentence + ".", advice,
         bounded([(f"variance {k} given the state", one) for k, one in enumerate(values)]),
     )  # fmt: skip
 
@@ -173,11 +172,10 @@ def check_persistence(material: Material, confidence: float) -> Assumption:
     name, kept = "persistent excitation", varying(material)
     states = 0 if material.states is None else material.states[0].shape[1]
     window = max(10, 2 * (material.dim + states))
-    whole = np.concatenate(material.actions)[:, kept]
-    scale = whole.std(0) if len(whole) else whole
+    scale = np.concatenate(material.actions)[:, kept].std(0)
     smallest, numbers = [], []
     for number, part in enumerate(material.actions):
-        count = len(part) // window
+        count = len(part) // window if len(kept) else 0
         if count:
             cut = (part[: count * window, kept] / scale).reshape(count, window, len(kept))
             cut = cut - cut.mean(1, keepdims=True)
@@ -185,7 +183,7 @@ def check_persistence(material: Material, confidence: float) -> Assumption:
             numbers += [number] * count
         if len(numbers) > _WINDOWS:
             break
-    if not numbers or not len(kept):
+    if not numbers:
         reason = f"No episode has {window} actions in a row." if len(kept) else "No action varies."
         return unmeasured(name, "actions", PERSISTENCE, _RESTING, reason, "Record longer episodes.")
     values = np.concatenate(smallest)

@@ -9,11 +9,9 @@ BLOCKS = 20
 _HEAVY = 0.2  # share of the largest weight from which a part of a direction is named
 
 
-def judge_interval(interval: Interval, threshold: float, larger_is_worse: bool = True) -> str:
+def judge_interval(interval: Interval, threshold: float) -> str:
     """The verdict on a value whose interval is known: clear only where all of it lies on one side."""
-    if larger_is_worse:
-        return FAILS if interval.low > threshold else HOLDS if interval.high <= threshold else UNCLEAR
-    return FAILS if interval.high < threshold else HOLDS if interval.low >= threshold else UNCLEAR
+    return FAILS if interval.low > threshold else HOLDS if interval.high <= threshold else UNCLEAR
 
 
 def blocks_of(numbers: np.ndarray) -> list[np.ndarray]:

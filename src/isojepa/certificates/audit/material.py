@@ -118,25 +118,33 @@ def gather(
         states,
         speeds if states is not None and speeds is not None and _alike(states, speeds) else None,
         beside or None,
-        [actions[at][a : b - 1] for at, a, b in pieces],
+        [np.array(actions[at][a : b - 1]) for at, a, b in pieces],
         (names[0] or "", names[1] or "", action),
         tuple(notes),
         seed,
     )
 
 
-def drawn_rows(
+def draw_rows(
     parts: Sequence[np.ndarray], numbers: np.ndarray, most: int, source: torch.Generator
-) -> np.ndarray:
-    """At most so many rows of some episodes, as (row, 2) of the episode and the step in it, in order."""
-    lengths = np.array([len(parts[number]) for number in numbers])
-    total = int(lengths.sum())
-    chosen = np.arange(total)
-    if total > most:
-        chosen = np.sort(torch.randperm(total, generator=source)[:most].numpy())
-    ends = np.cumsum(lengths)
-    place = np.searchsorted(ends, chosen, side="right")
-    return np.stack((numbers[place], chosen - (ends - lengths)[place]), 1)
+) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many rows of some episodes, in order.
+
+    Args:
+        parts: one array for each episode.
+        numbers: of the episodes to draw from.
+        most: rows.
+        source: draws them.
+
+    Returns:
+        Places (rows,) in all episodes one after the other, and the number of the episode of each.
+    """
+    lengths = np.array([len(part) for part in parts])
+    owner = np.repeat(np.arange(len(parts)), lengths)
+    rows = np.flatnonzero(np.isin(owner, numbers))
+    if len(rows) > most:
+        rows = rows[np.sort(torch.randperm(len(rows), generator=source)[:most].numpy())]
+    return rows, owner[rows]
 
 
 def _first(episodes: Episodes, names: Sequence[str]) -> str | None:
@@ -146,7 +154,7 @@ def _first(episodes: Episodes, names: Sequence[str]) -> str | None:
 def _vectors(episodes: Episodes, name: str | None) -> list[np.ndarray] | None:
     if name is None:
         return None
-    found = episodes.vectors(name)
+    found = [np.array(part) for part in episodes.vectors(name)]
     for number, part in enumerate(found):
         if not np.isfinite(part).all() or np.abs(part).max() > _LARGEST:
             step = int(np.flatnonzero(~(np.abs(part) <= _LARGEST).all(1))[0])

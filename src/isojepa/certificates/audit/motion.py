@@ -13,7 +13,7 @@ import numpy as np
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, Assumption, bounded, unmeasured
 from isojepa.certificates.assumptions.regression import fit_regression
 from isojepa.certificates.audit.lines import blocks_of, jackknifed
-from isojepa.certificates.audit.material import Material, drawn_rows
+from isojepa.certificates.audit.material import Material, draw_rows
 
 VELOCITY = "consecutive states from which velocity is told with an R2 of 0.9 or more, held out"
 WRAPPING = "share of the states beyond -pi or pi, in the dimension where it is largest"
@@ -79,13 +79,11 @@ def _score(material: Material, frames: int) -> tuple[float, np.ndarray]:
         step = part[MOST : end + 1] - part[MOST - 1 : end]
         outcomes.append(step if speeds is None else speeds[number][MOST - 1 : end])
     halves = material.halves()
-    rows = [
-        drawn_rows(inputs, half, most, material.stream("velocity", place))
+    drawn = [
+        draw_rows(inputs, half, most, material.stream("velocity", place))
         for place, (half, most) in enumerate(zip(halves, (_FITTED, _JUDGED), strict=True))
     ]
-    x, y = (
-        [np.stack([parts[at][step] for at, step in part]) for part in rows] for parts in (inputs, outcomes)
-    )
+    x, y = ([np.concatenate(parts)[rows] for rows, _ in drawn] for parts in (inputs, outcomes))
     moving = x[0].std(0) > 1e-12 * (np.abs(x[0]).max(0) + 1e-300)
     if not moving.any():
         return 0.0, np.zeros(y[0].shape[1])

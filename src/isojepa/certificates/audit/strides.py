@@ -6,7 +6,12 @@ Klindt, LeCun & Balestriero (2026), Appendix "Reacher Experiment", figures traj_
 
 SIGReg here is the Epps-Pulley statistic of the scaled differences z_{t + stride} - z_t, of each dimension and
 as the mean over random directions of all of them together, averaged over subsamples. It grows with the number
-of samples where the law is not normal, so it is read against the floor: the same of normal samples, as many.
+of samples where the law is not normal, so it is read against the floor, its mean for normal samples,
+
+    sum_t w_t (1 - (1 + t^2 + kappa t^4 / 2) e^{-t^2}),      kappa = E sum_i u_i^4 = 3 / (dim + 2),
+
+over the knots t and weights w of the quadrature: the terms in t^2 and t^4 are what estimating the mean and the
+deviation of each dimension takes away from a slice along u.
 """
 
 import functools
@@ -29,7 +34,6 @@ from isojepa.worlds.episodes import Episodes
 
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
 SLICES = 64
-_FLOORS = 40  # normal samples behind a floor
 _LEAST = 20  # pairs
 
 
@@ -47,7 +51,7 @@ class StrideRow:
         joint, joint_spread, joint_floor: the same of all dimensions together.
         bend: share of the variance of the differences of each dimension that bends away when they are made
             normal.
-        p: of normal differences, for each dimension, on one subsample.
+        p: of normal differences, for each dimension, on one pair of each episode; NaN for few episodes.
     """
 
     stride: int
@@ -104,9 +108,9 @@ def stride_rows(
     for stride in sorted({check_count("stride", one) for one in strides}):
         if stride >= longest:
             continue
-        first, second, _ = episodes.pairs(stride, name, per_episode, seed)
+        first, second, episode = episodes.pairs(stride, name, per_episode, seed)
         if len(first) >= _LEAST:
-            rows.append(_row(stride, first, second, samples, repeats, seed))
+            rows.append(_row(stride, first, second, episode, samples, repeats, seed))
     if not rows:
         raise ValueError(
             f"strides must leave {_LEAST} pairs, got {list(strides)} for episodes of at most {longest} steps"
@@ -116,7 +120,13 @@ def stride_rows(
 
 @ranks.alone()  # these are all the samples, also in a distributed job
 def _row(
-    stride: int, first: np.ndarray, second: np.ndarray, samples: int, repeats: int, seed: int
+    stride: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    episode: np.ndarray,
+    samples: int,
+    repeats: int,
+    seed: int,
 ) -> StrideRow:
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         raise ValueError("states must be finite, got NaN or Inf")
@@ -131,7 +141,8 @@ def _row(
         single.append(one)
         joint.append(together)
     ordered = np.sort(part, 0)
-    floor, joint_floor = _floor(n, dim)
+    order = torch.randperm(len(episode), generator=source).numpy()
+    alone = order[np.unique(episode[order], return_index=True)[1]][:samples]  # one of each: independent
     mean = float(np.mean(rho))
     return StrideRow(
         stride=stride,
@@ -140,12 +151,12 @@ def _row(
         gap=2 * mean * (1 - mean),
         sigreg=tuple(np.mean(single, 0).tolist()),
         sigreg_spread=tuple(np.std(single, 0).tolist()),
-        floor=floor,
+        floor=normal_floor(1),
         joint=float(np.mean(joint)),
         joint_spread=float(np.std(joint)),
-        joint_floor=joint_floor,
+        joint_floor=normal_floor(dim),
         bend=tuple((bend(ordered) - normal_bend(n)).tolist()),
-        p=tuple(normal_pvalues(part).tolist()),
+        p=tuple(normal_pvalues(difference[alone]).tolist() if len(alone) >= _LEAST else [math.nan] * dim),
     )
 
 
@@ -156,15 +167,12 @@ def _sigreg(x: np.ndarray, source: torch.Generator) -> tuple[np.ndarray, float]:
     return test.statistic(values).double().numpy(), float(together)
 
 
-@functools.lru_cache(maxsize=32)
-def _floor(n: int, dim: int) -> tuple[float, float]:
-    """What scaled normal samples have: the mean of each statistic."""
-    source = generator(0, "strides", "floor", n, dim)
-    found = [
-        _sigreg(_scaled(torch.randn(n, dim, generator=source, dtype=torch.float64).numpy()), source)
-        for _ in range(_FLOORS)
-    ]
-    return float(np.mean([one.mean() for one, _ in found])), float(np.mean([joint for _, joint in found]))
+@functools.cache
+def normal_floor(dim: int) -> float:
+    """The statistic's mean over directions for many scaled normal samples of a dimension."""
+    t, _, weights = EppsPulley().grid.table
+    estimated = 1 + t**2 + 3 / (dim + 2) * t**4 / 2
+    return float(weights @ (1 - estimated * np.exp(-(t**2))))
 
 
 def _scaled(x: np.ndarray) -> np.ndarray:

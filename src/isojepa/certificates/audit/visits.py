@@ -9,7 +9,7 @@ import scipy
 from isojepa.certificates.audit.strides import StrideRow
 
 CELLS = 8
-_RARE, _OFTEN = 0.7, 1.4  # share of a cell over what it should be, from which it is told
+_RARE, _OFTEN = 0.8, 1.25  # share of a cell over what it should be, from which it is told
 _FASTER = 1.1  # ratio of two rates that counts as equal
 _TOLD = 4  # dimensions at most
 
