@@ -10,8 +10,8 @@ of samples where the law is not normal, so it is read against the floor, its mea
 
     sum_t w_t (1 - (1 + t^2 + kappa t^4 / 2) e^{-t^2}),      kappa = E sum_i u_i^4 = 3 / (dim + 2),
 
-over the knots t and weights w of the quadrature: the terms in t^2 and t^4 are what estimating the mean and the
-deviation of each dimension takes away from a slice along u.
+over the knots t and weights w of the quadrature: the terms in t^2 and t^4 are what estimating the mean and
+the deviation of each dimension takes away from a slice along u.
 """
 
 import functools
