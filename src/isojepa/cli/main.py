@@ -88,6 +88,16 @@ COMMANDS = {
         "Same",
         "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
     ),
+    "episodes": Command(
+        "isojepa.cli.episodes",
+        "MakeEpisodes",
+        "Record episodes of a simulated arm under a policy, or copy a file of episodes into another format.",
+    ),
+    "audit": Command(
+        "isojepa.cli.audit",
+        "AuditEpisodes",
+        "What made the actions of recorded episodes, and which assumptions of the theorems do they break?",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

@@ -54,7 +54,7 @@ def assumptions(certificate: Certificate) -> Part:
     rows = ""
     charts: list[Chart] = []
     for place, item in enumerate(items):
-        part = _line(item, f"assumption-{place}")
+        part = check_line(item, f"assumption-{place}")
         rows += part.html
         charts += part.charts
     note = (
@@ -72,7 +72,8 @@ def _sentence(certificate: Certificate) -> str:
     return text[0].upper() + text[1:] + ": open the lines to see why and what to do."
 
 
-def _line(item: Assumption, name: str) -> Part:
+def check_line(item: Assumption, name: str) -> Part:
+    """One assumption as a row that opens; `name` is the id of its charts."""
     tone = _TONES.get(item.verdict, "plain")
     advice = f'<span class="advice">{escape(signs(item.advice))}</span>' if item.advice else ""
     mark = f'role="img" aria-label="{escape(item.verdict)}">{_MARKS.get(item.verdict, "·")}'

@@ -18,6 +18,7 @@ from isojepa.arguments import check_count
 from isojepa.opening import check_expanded, plain_file, size_of
 from isojepa.registry import register
 from isojepa.worlds.environments.pictures import PictureEnvironment
+from isojepa.worlds.episodes.reading import within
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.origins import natural
 from isojepa.worlds.images.pictures import Stack
@@ -89,18 +90,18 @@ def read_demonstrations(
 def _read(
     h5py: Any, file: Any, path: Path, cameras: tuple[str, ...], most: int
 ) -> tuple[dict[str, np.ndarray], list[int]]:
-    data = _within(h5py, file, "data")
+    data = within(h5py, file, "data")
     demos = sorted((name for name in data if name.startswith("demo_")), key=natural)
     demos = demos[:most] if most else demos
     if not demos:
         raise ValueError("it must hold data/demo_0 and so on, got none")
-    views = [_within(h5py, _within(h5py, data, demo), "obs") for demo in demos]
+    views = [within(h5py, within(h5py, data, demo), "obs") for demo in demos]
     known = [name.removesuffix(_IMAGE) for name in views[0] if name.endswith(_IMAGE)]
     missing = [name for name in cameras if name not in known]
     if missing or not known:
         raise ValueError(f"cameras must be among {', '.join(known) or 'none'}, got {missing or 'none'}")
     names = cameras or tuple(known)
-    sets = {name: [_within(h5py, view, name + _IMAGE) for view in views] for name in names}
+    sets = {name: [within(h5py, view, name + _IMAGE) for view in views] for name in names}
     lengths = [len(one) for one in sets[names[0]]]
     total = 0
     for name, found in sets.items():
@@ -117,12 +118,3 @@ def _read(
         )
     check_expanded(total, path.stat().st_size, "its frames", "set demonstrations, the number that is read")
     return {name: np.concatenate([one[()] for one in found]) for name, found in sets.items()}, lengths
-
-
-def _within(h5py: Any, group: Any, name: str) -> Any:
-    """An entry that lies in the file itself: a link could lead to any other."""
-    if not isinstance(group, h5py.Group) or name not in group:
-        raise ValueError(f"it must hold {name} in {getattr(group, 'name', '/')}")
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ValueError(f"{name} in {group.name} must lie in the file itself, got a link")
-    return group[name]

@@ -1,0 +1,218 @@
+"""Files of episodes: stable-worldmodel's and robomimic's HDF5, told apart by what they hold.
+
+    stable-worldmodel   NAME (steps of all episodes, ...) for each column; ep_len, ep_offset (episodes,)
+    robomimic           data/demo_i/actions, rewards, dones, states and obs/NAME, (steps, ...) each
+
+Whatever lies in one piece in its file is memory-mapped, and the rest read when it is asked for. Links, files
+that lead into others, and small files that declare huge arrays are refused. Of a robomimic file the columns
+are called action, reward, done, states and as in obs.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isojepa.arguments import checked
+from isojepa.names import unknown
+from isojepa.opening import EXPANDED, check_expanded, plain_file, size_of
+from isojepa.worlds.episodes.episodes import Episodes
+from isojepa.worlds.images.origins import natural
+
+BOOKKEEPING = ("ep_len", "ep_offset", "ep_idx", "step_idx")  # of which rows are whose: no columns
+ROBOMIMIC = {"action": "actions", "reward": "rewards", "done": "dones", "states": "states"}
+_INSTEAD = "write it without compression"
+_HELD = 1 << 27  # bytes of one array that are read whole: of lengths and offsets
+
+
+@checked
+def read_episodes(path: Path, columns: Sequence[str] | None = None) -> Episodes:
+    """Episodes of an HDF5 file of stable-worldmodel's or robomimic's.
+
+    Args:
+        path: the file.
+        columns: which to have; by default all.
+
+    Raises:
+        ValueError: the file is missing, damaged, or holds something else.
+        ImportError: h5py is not installed.
+    """
+    with _opened(Path(path)) as (file, root):
+        return (_demonstrations if _is_robomimic(root) else _flat)(file, root, columns)
+
+
+@checked
+def column_names(path: Path) -> tuple[str, ...]:
+    """The names of the columns of such a file, whatever they hold.
+
+    Raises:
+        ValueError, ImportError: as of `read_episodes`.
+    """
+    with _opened(Path(path)) as (file, root):
+        if not _is_robomimic(root):
+            return tuple(name for name in root if name not in BOOKKEEPING)
+        demos = _demos(file, root)
+        return tuple(_places(file, within(file.h5py, within(file.h5py, root, "data"), demos[0])))
+
+
+def within(h5py: Any, group: Any, name: str) -> Any:
+    """An entry that lies in the file itself: a link could lead to any other.
+
+    Raises:
+        ValueError: it does not exist, or is a link.
+    """
+    if not isinstance(group, h5py.Group) or name not in set(group):  # `in group` would follow a link
+        raise ValueError(f"it must hold {name} in {getattr(group, 'name', '/')}")
+    if group.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+        raise ValueError(f"{name} in {group.name} must lie in the file itself, got a link")
+    return group[name]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple["_File", Any]]:
+    """The file, which stays open for as long as its datasets are used; what goes wrong is one line."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+    plain_file(path)
+    root = None
+    try:
+        root = h5py.File(path, "r")
+        yield _File(h5py, path), root
+    except MemoryError:
+        raise
+    except Exception as error:  # h5py raises many kinds for damaged files
+        if root is not None:
+            root.close()
+        reason = " ".join(str(error).removeprefix(f"{path}: ").split())
+        raise ValueError(f"{path} cannot be read as episodes: {reason}") from error
+
+
+def _is_robomimic(root: Any) -> bool:
+    names = set(root)
+    return "data" in names and "ep_len" not in names
+
+
+class _File:
+    """What the datasets of one file are checked by, and how they are mapped."""
+
+    def __init__(self, h5py: Any, path: Path) -> None:
+        self.h5py, self.path, self.size = h5py, path, path.stat().st_size
+
+    def dataset(self, group: Any, name: str) -> Any:
+        """A dataset of numbers as a memory map if it lies in one piece, else as it is."""
+        found = within(self.h5py, group, name)
+        if not isinstance(found, self.h5py.Dataset) or found.shape is None:
+            raise ValueError(f"{name} must be an array, got {type(found).__name__.lower()}")
+        if found.dtype.kind not in "fiub":
+            raise ValueError(f"{name} must hold numbers, got {found.dtype}: name the columns to read")
+        if found.external or found.is_virtual:
+            raise ValueError(f"{name} must lie in the file itself, got one that leads into another file")
+        if prod(found.chunks or ()) * found.dtype.itemsize > EXPANDED:
+            raise ValueError(f"{name} must be stored in pieces of at most {size_of(EXPANDED)}")
+        check_expanded(found.nbytes, found.id.get_storage_size(), name, _INSTEAD)
+        offset = None if found.chunks or not found.size else found.id.get_offset()
+        if offset is None:
+            return found
+        if offset + found.nbytes > self.size:
+            raise ValueError(f"{name} must lie within the file, got an end beyond it")
+        return np.memmap(self.path, found.dtype, "r", offset, found.shape)
+
+    def whole(self, group: Any, name: str) -> np.ndarray:
+        """A small dataset, read."""
+        found = self.dataset(group, name)
+        if found.size * found.dtype.itemsize > _HELD:
+            raise ValueError(f"{name} must take at most {size_of(_HELD)}, got {found.shape}")
+        return np.asarray(found[()])
+
+
+def _flat(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
+    if not {"ep_len", "ep_offset"} <= set(root):
+        raise ValueError("it must hold ep_len and ep_offset (stable-worldmodel) or data/demo_0 (robomimic)")
+    known = [name for name in root if name not in BOOKKEEPING]
+    columns = {name: file.dataset(root, name) for name in _chosen(known, wanted)}
+    return Episodes(columns, file.whole(root, "ep_len"), file.whole(root, "ep_offset"), source=str(file.path))
+
+
+def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
+    demos = _demos(file, root)
+    data = within(file.h5py, root, "data")
+    groups = [within(file.h5py, data, demo) for demo in demos]
+    places = _places(file, groups[0])
+    columns: dict[str, Any] = {}
+    for name in _chosen(list(places), wanted):
+        group, own = places[name]
+        inside = [within(file.h5py, one, group) if group else one for one in groups]
+        columns[name] = _Joined(name, [file.dataset(one, own) for one in inside])
+    lengths = next(iter(columns.values())).lengths
+    for name, column in columns.items():
+        off = np.flatnonzero(column.lengths != lengths)
+        if len(off):
+            raise ValueError(
+                f"{name} must have the {lengths[off[0]]} steps of the others in {demos[off[0]]}, got "
+                f"{column.lengths[off[0]]}"
+            )
+    return Episodes(columns, lengths, source=str(file.path))
+
+
+def _demos(file: _File, root: Any) -> list[str]:
+    """Names of the demonstrations, in the order of their numbers."""
+    data = within(file.h5py, root, "data")
+    if not isinstance(data, file.h5py.Group):
+        raise ValueError("data must be a group, got an array")
+    demos = sorted((name for name in data if name.startswith("demo_")), key=natural)
+    if not demos:
+        raise ValueError("it must hold data/demo_0 and so on, got none")
+    return demos
+
+
+def _places(file: _File, demo: Any) -> dict[str, tuple[str, str]]:
+    """Where the columns of a demonstration are: the group in it, if any, and the name there."""
+    names = set(demo)
+    places = {name: ("", own) for name, own in ROBOMIMIC.items() if own in names}
+    if "obs" in names:
+        for own in within(file.h5py, demo, "obs"):
+            if own in places:
+                raise ValueError(f"obs must not have a name of its own columns, got {own}")
+            places[own] = ("obs", own)
+    return places
+
+
+def _chosen(known: Sequence[str], wanted: Sequence[str] | None) -> Sequence[str]:
+    for name in wanted or ():
+        if name not in known:
+            raise ValueError(unknown("column", name, known))
+    chosen = tuple(known if wanted is None else wanted)
+    if not chosen:
+        raise ValueError("it must hold a column, got none")
+    return chosen
+
+
+class _Joined:
+    """Datasets of several demonstrations as one flat column, read where it is asked for."""
+
+    def __init__(self, name: str, parts: list[Any]) -> None:
+        shapes = {(part.shape[1:], part.dtype) for part in parts}
+        if len(shapes) > 1 or not all(part.shape for part in parts):
+            raise ValueError(f"{name} must have one shape and kind of numbers in all demonstrations")
+        self._parts = parts
+        self.lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        self._ends = np.cumsum(self.lengths)
+        self.shape = (int(self._ends[-1]), *parts[0].shape[1:])
+        self.dtype = parts[0].dtype
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        first = int(np.searchsorted(self._ends, rows.start, side="right"))
+        pieces = []
+        for part, end, length in zip(
+            self._parts[first:], self._ends[first:], self.lengths[first:], strict=True
+        ):
+            begin = int(end - length)
+            if begin >= rows.stop:
+                break
+            pieces.append(part[max(rows.start - begin, 0) : rows.stop - begin])
+        return np.asarray(pieces[0] if len(pieces) == 1 else np.concatenate(pieces))

@@ -1,0 +1,206 @@
+"""Episodes in files: what is written is read, what others write is read, and what is hostile is refused."""
+
+import numpy as np
+import pytest
+
+from isojepa.worlds.episodes import Episodes, read_episodes
+
+h5py = pytest.importorskip("h5py")
+LENGTHS = (5, 3, 8)
+STEPS = sum(LENGTHS)
+
+
+def made():
+    source = np.random.default_rng(0)
+    action = source.normal(size=(STEPS, 2)).astype(np.float32)
+    action[np.cumsum(LENGTHS) - 1] = np.nan
+    return Episodes(
+        {
+            "pixels": source.integers(0, 255, (STEPS, 4, 4, 3), dtype=np.uint8),
+            "qpos": source.normal(size=(STEPS, 2)),
+            "action": action,
+            "reward": source.normal(size=STEPS),
+            "done": source.integers(0, 2, STEPS).astype(bool),
+        },
+        LENGTHS,
+    )
+
+
+def foreign(path, chunks=True):
+    """As stable-worldmodel writes it: pieces of one row each."""
+    episodes = made()
+    with h5py.File(path, "w", libver="latest") as file:
+        for name in episodes.names:
+            values = np.concatenate(episodes.values(name))
+            file.create_dataset(
+                name, data=values, chunks=(1, *values.shape[1:]), maxshape=(None, *values.shape[1:])
+            )
+        file["ep_len"] = np.array(LENGTHS, np.int32)
+        file["ep_offset"] = np.cumsum(LENGTHS) - LENGTHS
+        file["ep_idx"] = np.repeat(np.arange(3), LENGTHS)
+    return path
+
+
+def same(found, expected, shorter=0):
+    assert set(found.names) == set(expected.names)
+    for number in range(len(expected)):
+        for name, values in expected.episode(number).items():
+            own = found.rows(name, number)
+            assert own.dtype == values.dtype
+            np.testing.assert_array_equal(own, values[: len(values) - shorter])
+
+
+def test_what_is_written_for_stable_worldmodel_is_read_back_and_mapped(tmp_path):
+    path = made().write(tmp_path / "a.h5")
+    found = read_episodes(path)
+    same(found, made())
+    assert isinstance(found.values("pixels")[0], np.memmap)
+    with h5py.File(path) as file:
+        assert file["ep_len"][:].tolist() == list(LENGTHS)
+        assert file["ep_offset"][:].tolist() == [0, 5, 8]
+        assert np.isnan(file["action"][4]).all()
+        assert file["step_idx"][:7].tolist() == [0, 1, 2, 3, 4, 0, 1]
+
+
+def test_a_file_of_stable_worldmodels_own_layout_is_read(tmp_path):
+    same(read_episodes(foreign(tmp_path / "a.h5")), made())
+    assert read_episodes(tmp_path / "a.h5", ["qpos"]).names == ("qpos",)
+
+
+def test_what_is_written_for_robomimic_is_read_back_but_for_states_no_action_leaves(tmp_path):
+    path = made().write(tmp_path / "a.hdf5", "robomimic")
+    same(read_episodes(path), made(), shorter=1)
+    with h5py.File(path) as file:
+        assert file["data"].attrs["total"] == STEPS - 3
+        assert file["data/demo_2/actions"].shape == (7, 2)
+        assert file["data/demo_2/obs/pixels"].shape == (7, 4, 4, 3)
+        assert file["data/demo_2"].attrs["num_samples"] == 7
+
+
+def test_demonstrations_come_in_the_order_of_their_numbers(tmp_path):
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for number in range(12):
+            file[f"data/demo_{number}/actions"] = np.full((2, 1), float(number))
+            file[f"data/demo_{number}/obs/x"] = np.zeros((2, 1))
+    found = read_episodes(tmp_path / "a.hdf5")
+    assert [part[0, 0] for part in found.values("action")] == list(range(12))
+
+
+def test_pictures_of_a_written_file_are_observations_of_a_world(tmp_path):
+    found = read_episodes(made().write(tmp_path / "a.h5"))
+    world = found.recorded(observation="pixels", stride=2).world()
+    assert world.facts.shapes == ((4, 4, 3), (4, 4, 3))
+
+
+def replaced(name, values):
+    def change(file):
+        del file[name]
+        file[name] = values
+
+    return change
+
+
+def external(file):
+    del file["qpos"]
+    file.create_dataset("qpos", (STEPS, 2), "f8", external=[("/etc/hostname", 0, STEPS * 16)])
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout((STEPS, 2), "f8")
+    layout[:] = h5py.VirtualSource("elsewhere.h5", "x", (STEPS, 2))
+    del file["qpos"]
+    file.create_virtual_dataset("qpos", layout)
+
+
+def huge(file):
+    del file["qpos"]
+    file.create_dataset("qpos", (1 << 40, 2), "f8", chunks=(1 << 10, 2))
+
+
+def piece(file):
+    del file["qpos"]
+    file.create_dataset("qpos", (1 << 28, 2), "f8", chunks=(1 << 27, 2))
+
+
+def huge_lengths(file):
+    del file["ep_len"]
+    file.create_dataset("ep_len", (1 << 26,), "i8", chunks=(1 << 10,))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (replaced("ep_len", [5, 3, 9]), "lie within the 16 rows, got 9 steps"),
+        (replaced("ep_len", [5, 3]), "must be as many"),
+        (replaced("ep_len", [5.0, 3.0, 8.0]), "whole number"),
+        (replaced("ep_len", np.array([5, 2**63 + 3, 8], np.uint64)), "below 2\\^63"),
+        (replaced("ep_offset", [0, 4, 8]), "must not overlap"),
+        (replaced("ep_offset", [0, -5, 8]), "from row -5"),
+        (replaced("qpos", np.zeros((STEPS - 1, 2))), "as many rows"),
+        (replaced("qpos", np.array(["a"] * STEPS, dtype=h5py.string_dtype())), "qpos must hold numbers"),
+        (replaced("qpos", np.zeros(STEPS, [("a", "f8")])), "qpos must hold numbers"),
+        (replaced("qpos", np.zeros(STEPS, complex)), "qpos must hold numbers"),
+        (replaced("qpos", 1.0), "must be \\(steps"),
+        (replaced("qpos", h5py.Empty("f8")), "must be an array"),
+        (replaced("qpos", h5py.SoftLink("/reward")), "must lie in the file itself"),
+        (replaced("qpos", h5py.ExternalLink("other.h5", "/x")), "must lie in the file itself"),
+        (replaced("ep_len", h5py.ExternalLink("other.h5", "/x")), "must lie in the file itself"),
+        (external, "leads into another file"),
+        (virtual, "leads into another file"),
+        (huge, "must expand to at most"),
+        (piece, "stored in pieces of at most"),
+        (huge_lengths, "at most 128 MB"),
+        (lambda file: file.__delitem__("ep_offset"), "must hold ep_len and ep_offset"),
+        (lambda file: file.create_group("more"), "more must be an array, got group"),
+    ],
+)
+def test_hostile_files_are_refused_in_one_line(tmp_path, change, reason):
+    path = foreign(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        change(file)
+    with pytest.raises(ValueError, match=reason) as caught:
+        read_episodes(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_damaged_files_are_refused_in_one_line(tmp_path):
+    whole = foreign(tmp_path / "a.h5").read_bytes()
+    for content in (b"", b"no file of episodes", whole[: len(whole) // 2]):
+        (tmp_path / "b.h5").write_bytes(content)
+        with pytest.raises(ValueError, match="cannot be read as episodes") as caught:
+            read_episodes(tmp_path / "b.h5")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="does not exist"):
+        read_episodes(tmp_path / "c.h5")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (replaced("data/demo_1/actions", np.zeros((4, 2), np.float32)), "in demo_1, got"),
+        (replaced("data/demo_1/obs/qpos", np.zeros((2, 3))), "one shape and kind"),
+        (replaced("data/demo_1/obs/qpos", h5py.SoftLink("/data/demo_0/obs/qpos")), "got a link"),
+        (replaced("data/demo_1", h5py.ExternalLink("other.h5", "/x")), "got a link"),
+        (replaced("data/demo_1/obs", np.zeros(3)), "must hold"),
+        (replaced("data", np.zeros(3)), "data must be a group"),
+        (lambda file: file["data/demo_0/obs"].create_dataset("action", data=np.zeros(4)), "got action"),
+        (lambda file: file.__delitem__("data/demo_2/obs/qpos"), "must hold qpos"),
+    ],
+)
+def test_hostile_demonstrations_are_refused(tmp_path, change, reason):
+    path = made().write(tmp_path / "a.hdf5", "robomimic")
+    with h5py.File(path, "a") as file:
+        change(file)
+    with pytest.raises(ValueError, match=reason):
+        read_episodes(path)
+
+
+def test_what_has_no_place_in_a_format_is_refused_and_nothing_is_left(tmp_path):
+    with pytest.raises(ValueError, match="must not be called"):
+        Episodes({"ep_len": np.zeros(4)}, [4]).write(tmp_path / "a.h5")
+    with pytest.raises(ValueError, match="must have a column action"):
+        Episodes({"x": np.zeros(4)}, [4]).write(tmp_path / "a.h5", "robomimic")
+    with pytest.raises(ValueError, match="did you mean 'robomimic'"):
+        made().write(tmp_path / "a.h5", "robomimick")
+    assert not list(tmp_path.iterdir())
