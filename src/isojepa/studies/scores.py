@@ -53,7 +53,7 @@ def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
         raise ValueError("scores compare with latents, which this world does not know")
     samples = max(_SAMPLES, default_samples(dim))
     certificate = certify(encoder, world, samples=samples, checks=False, seed=_SEED)
-    scores = _of_certificate(certificate)
+    scores = certified(certificate)
     (observed, _), (z, _) = draw(world, samples, "observed")
     scores["r2_x_to_z"] = held_out_r2(observed.flatten(1).double().numpy(), z.double().numpy())
     scores |= losses(encoder, world)
@@ -106,7 +106,8 @@ def on_grid(encoder: nn.Module, world: Observable) -> dict[str, float | None]:
     return scores
 
 
-def _of_certificate(certificate: Certificate) -> dict[str, Any]:
+def certified(certificate: Certificate) -> dict[str, Any]:
+    """What a certificate tells, by the names that rows have for it."""
     recovery, bound = certificate.recovery, certificate.bound
     scores: dict[str, Any] = {"samples": certificate.samples}
 

@@ -11,17 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from isojepa.config import Config, config_from
 from isojepa.files import plain
 from isojepa.names import choose
 from isojepa.studies.cells import RECORDS, Cell, Computation, Label, Row, numbers, record_of
 from isojepa.studies.findings import Findings, Value
 from isojepa.studies.rows import Rows
+from isojepa.studies.scores import score
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Statement
 from isojepa.studies.story import Story, tell
 from isojepa.training.identity import record_id
 from isojepa.training.records import Record
+from isojepa.worlds.source import Source
 
 __all__ = [
     "RECORDS",
@@ -57,6 +61,8 @@ class Study:
         story: a Markdown file with all words of the study; see `isojepa.studies.story`.
         measure: what is done for a cell that has a `Computation`: cell -> scores. Without it every cell has a
             config, which is trained and scored.
+        score: what is measured of a trained encoder in its world; by default `isojepa.studies.scores.score`.
+            Its configs must then be no other study's: a record has one set of scores.
         tables, charts, statements: what the story shows by name.
         numbers: rows -> what the story's sentences name besides.
         sources: studies all of whose runs it reads, if it makes none of its own: their rows are its rows.
@@ -68,6 +74,7 @@ class Study:
     cells: Callable[[str], Sequence[Cell]]
     story: Path
     measure: Callable[[Cell], Mapping[str, Any]] | None = None
+    score: Callable[[nn.Module, Source], Mapping[str, Any]] = score
     tables: Sequence[TableSpec] = ()
     charts: Sequence[ChartSpec] = ()
     statements: Sequence[Statement] = ()

@@ -14,6 +14,7 @@ from isojepa.config import SECTIONS, Config
 from isojepa.registry import price
 from isojepa.runs import build_all
 from isojepa.studies.scores import score
+from isojepa.worlds.source import finite
 from isojepa.training.loop import fit
 
 _NODES = ((1 - 1 / math.sqrt(3)) / 2, (1 + 1 / math.sqrt(3)) / 2)
@@ -91,7 +92,7 @@ def _seconds(config: Config, steps: int, batch: int, samples: int) -> float:
 def _scoring(config: Config, left: float) -> float:
     encoder, world, _ = build_all(config)
     dim = world.facts.dim or 1
-    if dim > _SCORED or left <= 0:
+    if dim > _SCORED or left <= 0 or finite(world):  # a finite set has few states to score on
         return scoring_seconds(dim)
     try:
         score(encoder.eval(), world)  # compiles

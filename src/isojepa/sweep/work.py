@@ -54,7 +54,7 @@ def work(config: Asked, folder: str | Path, study: str = "") -> Record:
     Args:
         config: the run.
         folder: of the records.
-        study: name or file of the study whose `measure` computes it; nothing needs it for a config.
+        study: name or file of the study that measures it; the general scores of a config need none.
 
     Raises:
         RecordHeld: another process works on the record.
@@ -69,7 +69,7 @@ def work(config: Asked, folder: str | Path, study: str = "") -> Record:
         _patiently(lambda: _prepare(config, path))
         if Record(path).scores is None:
             _patiently(lambda: _train(config, folder))
-            _patiently(lambda: _score(path, folder))
+            _patiently(lambda: _score(path, folder, study))
     return Record(path)
 
 
@@ -125,8 +125,10 @@ def _train(config: Config, folder: str | Path) -> None:
     train(config, folder, progress=False)
 
 
-def _score(path: Path, folder: str | Path) -> None:
+def _score(path: Path, folder: str | Path, study: str) -> None:
     record = Record(path)
+    (asked,) = find_studies((study,)) if study else (None,)
+    measured = asked.score if isinstance(asked, Study) else score
     with record.locked():
         if record.scores is not None:
             return
@@ -134,7 +136,7 @@ def _score(path: Path, folder: str | Path) -> None:
         encoder, world, _ = load_run(path)
         result = record.result or {}
         try:
-            scores = score(encoder, world)
+            scores = dict(measured(encoder, world))
         except (ValueError, np.linalg.LinAlgError) as error:
             if result["status"] == "done" and not isinstance(error, NotFinite):
                 raise

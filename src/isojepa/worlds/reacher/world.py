@@ -32,7 +32,6 @@ from isojepa.worlds.recorded import Recorded, Standardiser
 from isojepa.worlds.source import Facts, Source, Streams
 
 EVALUATIONS = ("episodes", "gaussian")
-_RHO = 0.95  # of held-out Gaussian pairs where the world's own pairs have none
 _KEPT = 4096  # pairs after which pages of the frames are given back
 _IDENTITY = Standardiser(np.zeros(len(JOINTS)), np.ones(len(JOINTS)))
 
@@ -111,16 +110,34 @@ class Reacher:
             NoRendering: frames are missing, and nothing here draws.
             ImportError: frames are missing, and dm_control or MuJoCo is not installed.
         """
-        look, store = look or Look(), (data, processes)
+        look = look or Look()
         check_count("held_out", held_out, 2)
 
         def held() -> Source:
-            return cls(
-                *_normal(rho, held_out, "held-out", 0, look, *store), look, correlation=rho, gaussian=True
-            )
+            return cls.shared(rho, held_out, look=look, data=data, processes=processes)
 
-        views = _normal(rho, pairs, "train", seed, look, *store)
+        views = _normal(rho, pairs, "train", seed, look, data, processes)
         return cls(*views, look, correlation=rho, gaussian=True, held=held)
+
+    @classmethod
+    @checked
+    def shared(
+        cls,
+        rho: float = 0.95,
+        pairs: int = 10_000,
+        *,
+        look: Look | None = None,
+        data: str = "",
+        processes: int | None = None,
+    ) -> "Reacher":
+        """The Gaussian pairs that nothing is trained on; their first states are the same for every rho.
+
+        Args:
+            rho, pairs, look, data, processes: as of `gaussian`.
+        """
+        look = look or Look()
+        views = _normal(rho, pairs, "held-out", 0, look, data, processes)
+        return cls(*views, look, correlation=rho, gaussian=True)
 
     @classmethod
     @checked
@@ -181,8 +198,7 @@ class Reacher:
         def held() -> Source:
             if evaluation == "episodes":
                 return pairs_of("held-out", other, None)
-            views = _normal(_RHO, gaussian_states, "held-out", 0, look, data, processes)
-            return cls(*views, look, correlation=_RHO, gaussian=True)
+            return cls.shared(pairs=gaussian_states, look=look, data=data, processes=processes)
 
         return pairs_of("train", train, held)
 
