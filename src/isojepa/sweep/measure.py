@@ -14,8 +14,8 @@ from isojepa.config import SECTIONS, Config
 from isojepa.registry import price
 from isojepa.runs import build_all
 from isojepa.studies.scores import score
-from isojepa.worlds.source import finite
 from isojepa.training.loop import fit
+from isojepa.worlds.source import finite
 
 _NODES = ((1 - 1 / math.sqrt(3)) / 2, (1 + 1 / math.sqrt(3)) / 2)
 _SCORED = 64  # latents up to which scoring is tried; beyond, it is extrapolated

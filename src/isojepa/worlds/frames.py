@@ -77,9 +77,13 @@ class Scene(Protocol):
 
 def store_folder(scene: Scene) -> Path:
     """The folder of a scene's frames."""
-    root = Path(scene.data).expanduser() if scene.data else default_cache().parent / "frames"
     key = digest(json.dumps([FORMAT, scene.name, plain(scene.scene())], sort_keys=True).encode())
-    return root / f"{scene.name}-{key[:16]}"
+    return stores(scene.data) / f"{scene.name}-{key[:16]}"
+
+
+def stores(data: str = "") -> Path:
+    """The folder of all stores: one of the user's own, or the one in the user's cache."""
+    return Path(data).expanduser() if data else default_cache().parent / "frames"
 
 
 def block_rows(scene: Scene, block: int) -> slice:

@@ -2,10 +2,11 @@
 
 from isojepa.worlds.control.actor import Actor
 from isojepa.worlds.control.policies import POLICIES, Exploration, Learned, Policy, Uniform
-from isojepa.worlds.control.simulation import reacher_episodes, simulate
+from isojepa.worlds.control.simulation import STEPS, reacher_episodes, simulate
 
 __all__ = [
     "POLICIES",
+    "STEPS",
     "Actor",
     "Exploration",
     "Learned",

@@ -1,11 +1,18 @@
-"""Recorded joint angles: checked, by episode, some pairs of each."""
+"""Joint angles along episodes: of a file, or of a policy that is recorded once; some pairs of each."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from isojepa.files import write_whole
+from isojepa.opening import plain_file
+from isojepa.worlds.control import STEPS, reacher_episodes
+from isojepa.worlds.episodes import read_episodes
+from isojepa.worlds.frames import stores
 from isojepa.worlds.images.filling import digest
+from isojepa.worlds.images.progress import bar
 from isojepa.worlds.reacher.look import JOINTS
 from isojepa.worlds.recorded import Recorded
 from isojepa.worlds.trajectories import Trajectories
@@ -38,6 +45,43 @@ def trajectories_of(angles: Any) -> Trajectories:
     if found.shape != (len(JOINTS),):
         raise ValueError(f"angles must be two at each step, shoulder and wrist, got shape {found.shape}")
     return found
+
+
+def read_angles(path: Path) -> Any:
+    """Joint angles of a file: NumPy's, (episodes, steps, 2), or of episodes, their column qpos.
+
+    Raises:
+        ValueError: it is neither.
+        OSError: it cannot be read.
+    """
+    if path.suffix != ".npy":
+        return read_episodes(path).vectors("qpos")
+    return np.load(plain_file(path), mmap_mode="r", allow_pickle=False)
+
+
+def policy_angles(policy: str, episodes: int, seed: int, data: str = "") -> np.ndarray:
+    """Joint angles (episodes, steps, 2) of a policy's episodes, simulated once and kept beside the frames.
+
+    They are kept because a simulation may round otherwise on another machine, and frames belong to angles.
+
+    Args:
+        policy: sac, random or ou; see `isojepa.worlds.control`.
+        episodes, seed: as of `reacher_episodes`.
+        data: the folder of stores; empty for one in the user's cache.
+    """
+    path = stores(data) / f"reacher-{policy}-{episodes}-{seed}.npy"
+    if not path.exists():
+        with bar(f"episodes of {policy}", episodes * (STEPS - 1)) as progress:
+            found = reacher_episodes(policy, episodes, STEPS, seed, progress)
+        angles = np.stack(found.vectors("qpos")).astype(np.float32)
+
+        def write(temporary: Path) -> None:
+            with open(temporary, "wb") as file:
+                np.save(file, angles, allow_pickle=False)
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, write)
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def some_pairs(

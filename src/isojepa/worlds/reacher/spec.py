@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from isojepa.opening import plain_file
 from isojepa.registry import Context, Spec, register
+from isojepa.worlds.reacher.episodes import policy_angles, read_angles
 from isojepa.worlds.reacher.look import JOINTS, Look
 from isojepa.worlds.reacher.world import Reacher
 
@@ -66,7 +64,11 @@ class ReacherEpisodesSpec(ReacherLook):
     """Frames of dm_control's Reacher at recorded joint angles, rendered once and kept."""
 
     angles: str = ""
-    """NumPy file of joint angles in radians, (episodes, steps, 2)."""
+    """File of joint angles: NumPy's, (episodes, steps, 2), or episodes with a column qpos; or a policy's."""
+    policy: str = "sac"
+    """Whose episodes are recorded where no file is named, once, and kept: sac, random or ou."""
+    episodes: int = 10_000
+    """How many of them."""
     stride: int = 8
     """Steps between the two ends of a pair."""
     per_episode: int = 10
@@ -77,10 +79,13 @@ class ReacherEpisodesSpec(ReacherLook):
     """Share of the episodes that are held out, where episodes are."""
 
     def build(self, context: Context) -> Reacher:
-        if not self.angles:
-            raise ValueError("angles must name a NumPy file, (episodes, steps, 2), got nothing")
+        angles = (
+            read_angles(Path(self.angles).expanduser())
+            if self.angles
+            else policy_angles(self.policy, self.episodes, self.states, self.data)
+        )
         return Reacher.recorded(
-            np.load(plain_file(Path(self.angles).expanduser()), mmap_mode="r", allow_pickle=False),
+            angles,
             self.stride,
             per_episode=self.per_episode,
             look=self.look,

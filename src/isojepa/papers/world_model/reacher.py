@@ -1,0 +1,140 @@
+"""What the studies of the Reacher share: how its encoders are trained, and what is measured of them.
+
+The published setting, Klindt, LeCun & Balestriero (2026), Appendix H: the CNN with BatchNorm, AdamW at 3e-3
+with a weight decay of 1e-4, cosine annealing, gradients cut at 1, batches of 256 pairs, SIGReg of 256 slices.
+Encoders of all conditions are measured on the same Gaussian states: one half, the validation states, is what
+weights are chosen by; all that is told of an encoder is of the other half, the test states.
+
+    r2_validation               of the angles from the embedding, on the validation states
+    r2, r2_z_to_h, bound, ...   on the test states, by the names of `isojepa.studies.scores`
+    r2_sincos                   of sin and cos of both angles from the embedding
+    ceiling                     what frames of the test states allow, 1 where nothing winds
+    length, oracle, longer      length of straight lines over their chord when nearest neighbours decode them,
+                                the same of the true angles, and the mean difference, with interval
+    r2_own                      on held-out episodes, where the world is a recording
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isojepa.certificates import certify
+from isojepa.config import Config
+from isojepa.encoders.modes import embed
+from isojepa.linear import held_out_r2
+from isojepa.plan import compare_lines, draw_pairs
+from isojepa.registry import Spec, make
+from isojepa.studies.rows import Rows
+from isojepa.studies.scores import certified
+from isojepa.training.recipe import Recipe
+from isojepa.worlds.reacher import JOINTS, Reacher, sample_ceiling
+from isojepa.worlds.source import Source, held_out
+
+WEIGHTS = (1e-3, 5e-3, 1e-2, 5e-2)
+WEIGHT = 1e-2  # where only one is tried
+STEPS = 1500
+BATCH = 256
+PAIRS = 50_000  # to train on; 100,000 were published
+EPOCHS, PUBLISHED_PAIRS = 100, 100_000
+_PIECE = 500  # frames that are float32 at once
+
+
+def config(world: Spec, weight: float, seed: int, steps: int = STEPS, batch_norm: bool = True) -> Config:
+    """A run in the published setting."""
+    recipe = Recipe(
+        steps=steps,
+        batch=BATCH,
+        batch_start=None,
+        learning_rate=3e-3,
+        schedule="warmup-cosine",
+        warmup=0.0,
+        weight_decay=1e-4,
+        decay_all=True,
+        beta2=0.999,
+        clip=1.0,
+        eval_every=max(steps // 5, 1),
+        eval_samples=2000,
+    )
+    encoder = make("encoder", "conv", batch_norm=batch_norm)
+    return Config(world, encoder, make("objective", "lejepa", weight=weight, slices=256), recipe, seed=seed)
+
+
+def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
+    """Measure an encoder of frames; see the names above.
+
+    Raises:
+        ValueError: the world is not the Reacher.
+    """
+    own = held_out(world)
+    if not isinstance(world, Reacher) or not isinstance(own, Reacher):
+        raise ValueError(f"the Reacher is measured in its own world, got {type(world).__name__}")
+    if own.facts.gaussian:
+        return _on_gaussian(encoder, own)
+    h, _, z = _seen(encoder, own)
+    shared = Reacher.shared(look=world.look, data=str(world.views[0].folder.parent))
+    return _on_gaussian(encoder, shared) | {"r2_own": held_out_r2(h, z)}
+
+
+def _on_gaussian(encoder: nn.Module, states: Reacher) -> dict[str, Any]:
+    h, h_next, z = _seen(encoder, states)
+    middle = len(h) // 2
+    test = slice(middle, None)
+    certificate = certify(
+        h[test],
+        next=h_next[test],
+        latents=z[test],
+        rho=float(np.mean(states.facts.correlation)),
+        rho_from="design",
+        checks=False,
+    )
+    angles = states.look.angles(z[test])
+    lines = compare_lines(h, z, draw_pairs(len(h)))
+    return {
+        "r2_validation": held_out_r2(h[:middle], z[:middle]),
+        **certified(certificate),
+        "r2_sincos": held_out_r2(h[test], np.concatenate((np.sin(angles), np.cos(angles)), 1)),
+        "ceiling": 1.0 if states.look.squash else float(sample_ceiling(angles).mean()),
+        "length": lines.encoder.length.estimate,
+        "oracle": lines.oracle.length.estimate,
+        "longer": lines.length.estimate,
+        "longer_interval": [lines.length.low, lines.length.high],
+    }
+
+
+def _seen(encoder: nn.Module, states: Reacher) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embeddings of both views and latents of the first, each (n, dim) float64, some frames at a time."""
+    found: list[tuple[Tensor, ...]] = []
+    for ids in torch.arange(states.facts.size or 0).split(_PIECE):
+        batch = states.take(ids)
+        found.append((*(embed(encoder, view) for view in batch.views), batch.latents[0]))
+    first, second, latents = (torch.cat(part).double().numpy() for part in zip(*found, strict=True))
+    return first, second, latents
+
+
+def chosen(rows: Rows, label: str) -> Rows:
+    """At each value of a label the runs of the weight that is best on the validation states."""
+    found = Rows()
+    for own in rows.by(label).values():
+        weights = own.by("weight")
+        found += weights[max(weights, key=lambda weight: weights[weight].mean("r2_validation") or 0.0)]
+    return found
+
+
+def joints(own: Rows) -> dict[str, float | None]:
+    """Mean R^2 of each joint's angle."""
+    each = [row.scores["r2_each"] for row in own if row.scores.get("r2_each")]
+    return {
+        joint: sum(one[place] for one in each) / len(each) if each else None
+        for place, joint in enumerate(JOINTS)
+    }
+
+
+def detours(rows: Rows, label: str) -> list[dict[str, Any]]:
+    """By run: how much longer decoded lines are than the oracle's, and the low end of its interval."""
+    return [
+        {label: row.labels[label], "longer": row.scores["longer"], "low": row.scores["longer_interval"][0]}
+        for row in rows
+        if row.scores.get("longer_interval")
+    ]

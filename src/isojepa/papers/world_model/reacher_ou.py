@@ -1,0 +1,137 @@
+"""Joint angles from pixels, Gaussian pairs: R^2 against their correlation and the weight of SIGReg."""
+
+from functools import partial
+from typing import Any
+
+from isojepa.config import Config
+from isojepa.papers.world_model import reacher
+from isojepa.registry import make
+from isojepa.report.charts import Chart, Curve, Reference, curves_chart
+from isojepa.studies.cells import Cell, crossed
+from isojepa.studies.published import read_published
+from isojepa.studies.rows import Lines, Rows
+from isojepa.studies.settings import shortened
+from isojepa.studies.specs import ChartSpec, TableSpec
+from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
+from isojepa.studies.study import Study
+
+PUBLISHED = {row["rho"]: row for row in read_published("identifiability_reacher_ou")}
+RHOS = tuple(PUBLISHED)
+RHO = 0.95  # where weights are compared, and angles squashed
+HIGH = 0.9  # correlation from which the ceiling is to be reached
+SHARE, CLEAR = 0.99, 0.98  # of the ceiling; of R^2 where angles are squashed
+PLAIN, SQUASHED, BARE = "as published", "squashed", "without BatchNorm"
+
+
+def cells(scale: str) -> list[Cell]:
+    """All correlations at one weight, all weights at one; at paper scale all of both, with its epochs."""
+    asked = partial(_config, scale)
+    if scale == "quick":
+        found = crossed(asked, condition=PLAIN, rho=(0.5, RHO), weight=reacher.WEIGHT, seed=0)
+        return [Cell(shortened(cell.trained, 2), cell.labels) for cell in found]
+    if scale == "paper":
+        return crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHTS, seed=range(3))
+    own: dict[str, Any] = {"seed": 0}
+    found = crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHT, **own)
+    others = [weight for weight in reacher.WEIGHTS if weight != reacher.WEIGHT]
+    found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, **own)
+    return found + crossed(asked, condition=(SQUASHED, BARE), rho=RHO, weight=reacher.WEIGHT, **own)
+
+
+def _config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
+    pairs = {"quick": 600, "standard": reacher.PAIRS, "paper": reacher.PUBLISHED_PAIRS}[scale]
+    held = 400 if scale == "quick" else 10_000
+    steps = reacher.EPOCHS * pairs // reacher.BATCH if scale == "paper" else reacher.STEPS
+    world = make("world", "reacher", rho=rho, pairs=pairs, held_out=held, squash=condition == SQUASHED)
+    return reacher.config(world, weight, seed, steps, batch_norm=condition != BARE)
+
+
+def _chosen(rows: Rows) -> Rows:
+    return reacher.chosen(rows.where(condition=PLAIN), "rho")
+
+
+def _lines(rows: Rows, *by: str) -> Lines:
+    lines = rows.lines(
+        [*by, "weight"],
+        *("r2", "r2_z_to_h", "r2_sincos", "orthogonality_error", "error", "bound"),
+        *("ceiling", "length", "oracle", "longer"),
+        reacher.joints,
+        runs=len,
+    )
+    for line in lines:
+        known = PUBLISHED.get(line.get("rho", RHO), {})
+        line |= {"published": known.get("r2_h_to_z"), "published_z_to_h": known.get("r2_z_to_h")}
+        line["share"] = None if line["r2"] is None or not line["ceiling"] else line["r2"] / line["ceiling"]
+    return lines
+
+
+def _rhos(rows: Rows) -> Lines:
+    return _lines(_chosen(rows), "rho")
+
+
+def _weights(rows: Rows) -> Lines:
+    return _lines(rows.where(condition=PLAIN, rho=RHO))
+
+
+def _conditions(rows: Rows) -> Lines:
+    return _lines(rows.where(rho=RHO, weight=reacher.WEIGHT), "condition")
+
+
+def _panels(rows: Rows) -> list[Chart]:
+    lines = _rhos(rows)
+
+    def curve(name: str, key: str, color: int, style: str = "solid") -> Curve:
+        return Curve(name, {line["rho"]: line[key] for line in lines}, color, style)
+
+    linear = {"scale": "linear", "across_scale": "linear"}
+    ceiling = [Reference(line["ceiling"], "ceiling") for line in lines[:1]]
+    recovered = [curve("ours", "r2", 1), curve("published", "published", 3, "dots")]
+    joints = [curve("shoulder", "shoulder", 1), curve("wrist", "wrist", 2)]
+    errors = [curve("orthogonality error", "orthogonality_error", 1), curve("Procrustes error", "error", 2)]
+    errors += [curve("bound", "bound", 4, "dashed")]
+    return [
+        curves_chart("R² of the angles", "correlation ρ", "R²", recovered, references=ceiling, **linear),
+        curves_chart("By joint", "correlation ρ", "R²", joints, references=ceiling, **linear),
+        curves_chart("Errors and the bound", "correlation ρ", "", errors, across_scale="linear"),
+    ]
+
+
+def _reached(rows: Rows) -> Judgement:
+    lines = _rhos(rows).known("share").where(rho=lambda rho: rho >= HIGH)
+    told = "{rho:g}: {r2:.3f} of {ceiling:.3f}"
+    return judge_lines(lines, lambda line: line["share"] >= SHARE, told, "share")
+
+
+def _held(rows: Rows) -> Judgement:
+    lines = _rhos(rows).known("bound", "error")
+    return judge_lines(lines, lambda line: line["bound"] >= line["error"], "{rho:g}", "error")
+
+
+def _robust(rows: Rows) -> Judgement:
+    values = [line["r2"] for line in _weights(rows).known("r2")]
+    return judge_values(values, lambda r2: r2 >= max(values) - 0.02)
+
+
+def _clear(rows: Rows) -> Judgement:
+    lines = _conditions(rows).where(condition=SQUASHED).known("r2")
+    return judge_values([line["r2"] for line in lines], lambda r2: r2 >= CLEAR)
+
+
+def _straight(rows: Rows) -> Judgement:
+    """Whether lines are no longer than the oracle's: the interval of the difference holds 0."""
+    lines = [line for line in reacher.detours(_chosen(rows), "rho") if line["rho"] >= HIGH]
+    return judge_lines(lines, lambda line: line["low"] <= 0, "{rho:g}: {longer:+.3f}", "longer")
+
+
+STUDY = Study.of_file(
+    __file__,
+    title="Pixels of an arm: Gaussian pairs",
+    source="Klindt, LeCun & Balestriero (2026), Section 5.2, table of the Reacher (left), Appendix H",
+    cells=cells,
+    score=reacher.score,
+    tables=TableSpec.named(rhos=_rhos, weights=_weights, conditions=_conditions),
+    charts=[ChartSpec("recovery", _panels)],
+    statements=Statement.named(
+        reached=_reached, clear=_clear, held=_held, robust=_robust, straight=_straight
+    ),
+)
