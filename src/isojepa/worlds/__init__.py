@@ -22,6 +22,7 @@ from isojepa.worlds.paired import Paired, Pairing
 from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
+from isojepa.worlds.windows import Windows
 from isojepa.worlds.world import World
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Spiral",
     "Standardiser",
     "Streams",
+    "Windows",
     "World",
     "as_source",
     "environment",

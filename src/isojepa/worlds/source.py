@@ -35,6 +35,7 @@ class Facts:
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
         classes: number of classes, if batches bring labels in [0, classes).
+        actions: dimensions of an action, if batches bring actions (batch, views - 1, actions).
         observable, moving, ordered, deferring, described: what the source can do besides, see
             `isojepa.worlds.source`.
     """
@@ -50,6 +51,7 @@ class Facts:
     deferring: bool = False
     classes: int | None = None
     described: bool = False
+    actions: int | None = None
 
 
 @runtime_checkable

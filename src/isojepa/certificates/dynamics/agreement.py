@@ -1,4 +1,4 @@
-r"""With latents: whether (A, B) of the embedding are the true ones in one common rotation, and what error allows.
+r"""Whether (A, B) of the embedding are the true ones in one common rotation, and what a recovery error can do.
 
 Groups of rows are halved. Q is the Procrustes rotation of the latents onto the embedding on one half; the
 transitions (A_h, B_h) of the embedding and (A_z, B_z) of the latents are fitted on the other. Compared are
@@ -6,20 +6,20 @@ transitions (A_h, B_h) of the embedding and (A_z, B_z) of the latents are fitted
     D_A = A_h - Q A_z Q^T,   D_B = B_h - Q B_z,
 
 and the rotation that the transitions themselves would still ask for: the skew K that makes K A - A K and K B,
-A and B turned by Q, closest to D_A and D_B. It is 0 if one rotation serves states and transitions alike. Norms
-have intervals |D| -+ r, r the quantile of the norm of the error, which hold without any condition on D.
+A and B turned by Q, closest to D_A and D_B. It is 0 if one rotation serves states and transitions alike.
+Norms have intervals |D| -+ r, r the quantile of the norm of the error, which hold without any condition on D.
 
-**The bound.** Let h = Q z + e with E |e|^2 = eta^2 before and eta'^2 after the step, e a function of the state
-(and noise of its own). The residual h' - A_Q h - B_Q a of the true, turned transition is w + e' - A_Q e, and
-only e' - A_Q e correlates with (h, a). A population least squares is off by the projection of that on the
-inputs, whose length is at most that of the thing projected, so in the Frobenius norm
+**The bound.** Let h = Q z + e with E |e|^2 = eta^2 before and eta'^2 after the step, e a function of the
+state (and noise of its own). The residual h' - A_Q h - B_Q a of the true, turned transition is w + e' - A_Q
+e, and only e' - A_Q e correlates with (h, a). A population least squares is off by the projection of that on
+the inputs, whose length is at most that of the thing projected, so in the Frobenius norm
 
     |A_h - Q A Q^T| <= (eta' + |A| eta) / sqrt(lambda_min Cov(h | a))
     |B_h - Q B|     <= (eta' + |A| eta) / sqrt(lambda_min Cov(a | h)),
 
-|A| the spectral norm. It is not known without the truth, but |A| <= (|A_h| + eta' / s) / (1 - eta / s), with s the
-first root, if eta < s; else there is no bound. Theorem 3 bounds eta^2 by its epsilon and delta without latents,
-and lambda_min Cov(h) >= 1 - epsilon.
+|A| the spectral norm. It is not known without the truth, but |A| <= (|A_h| + eta' / s) / (1 - eta / s), with
+s the first root, if eta < s; else there is no bound. Theorem 3 bounds eta^2 by its epsilon and delta without
+latents, and lambda_min Cov(h) >= 1 - epsilon.
 """
 
 import math

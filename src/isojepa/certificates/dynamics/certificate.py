@@ -5,17 +5,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from isojepa.certificates.dynamics.agreement import Agreement, Perturbation
-from isojepa.certificates.dynamics.eigenvalues import Eigenvalue
 from isojepa.certificates.dynamics.excitation import Excitation
 from isojepa.certificates.dynamics.invariants import Invariants
 from isojepa.certificates.dynamics.linearity import Linearity
+from isojepa.certificates.dynamics.sentences import lines
 from isojepa.certificates.dynamics.transition import Transition
 from isojepa.certificates.intervals import Interval
+from isojepa.certificates.sentences import Line, format_value
 
 Verdict = Literal["unidentifiable", "nonlinear", "linear", "true", "other", "unclear"]
 Code = Literal["unexcited", "weak", "nonlinear", "bent", "unreached", "unstable", "differs", "turned", "wide"]
 WEAK = 0.01  # share of an action's variance that the state leaves, below which excitation is called weak
-BENT = 0.01  # share of the variance that only a flexible regressor predicts, above which a transition is not linear
+BENT = 0.01  # share of the variance predicted beyond A and B, above which a transition is not called linear
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class DynamicsCertificate:
         """In a word.
 
         "unidentifiable" if nothing excites some direction; "nonlinear" if a flexible regressor predicts more;
-        else, with latents, "true" if A and B are the true ones in one rotation up to the tolerance, "other" if
-        they are not, "unclear" if the intervals are too wide; and without latents "linear".
+        else, with latents, "true" if A and B are the true ones in one rotation up to the tolerance, "other"
+        if they are not, "unclear" if the intervals are too wide; and without latents "linear".
         """
         if self.invariants is None or self.linearity is None:
             return "unidentifiable"
@@ -98,7 +99,9 @@ class DynamicsCertificate:
         if self._is_nonlinear and self.linearity is not None:
             code: Code = "nonlinear" if self.linearity.gain.high > BENT else "bent"
             gain = f"{100 * self.linearity.gain.estimate:.2g} % (p = {self.linearity.p:.1g})"
-            found.append(Reason(code, f"A flexible regressor predicts {gain} of the variance beyond A and B."))
+            found.append(
+                Reason(code, f"A flexible regressor predicts {gain} of the variance beyond A and B.")
+            )
         if self.invariants is not None:
             found += _of_invariants(self.invariants)
         if self.agreement is not None:
@@ -115,46 +118,19 @@ class DynamicsCertificate:
             if error.low > self.tolerance:
                 found.append(Reason("differs", f"{name} differs from the true one by {_share(error)}."))
             elif error.high > self.tolerance:
-                found.append(Reason("wide", f"{name} may differ from the true one by up to {error.high:.2g}."))
+                found.append(
+                    Reason("wide", f"{name} may differ from the true one by up to {error.high:.2g}.")
+                )
         if agreement.turn.low > 0 and agreement.turn.estimate > 1e-6:
             angle = f"{math.degrees(agreement.turn.estimate):.2g} degrees"
-            found.append(Reason("turned", f"States and transitions ask for rotations that are {angle} apart."))
+            found.append(
+                Reason("turned", f"States and transitions ask for rotations that are {angle} apart.")
+            )
         return found
 
-    def lines(self) -> list[tuple[str, str, str]]:
-        """Name, value and meaning of every number."""
-        excitation = self.excitation
-        found = [
-            ("lambda_min Cov(a|s)", str(excitation.smallest), "What the state leaves of the actions."),
-            ("left of an action", f"{100 * excitation.share:.3g} %", "The least share, of any direction."),
-        ]
-        if self.linearity is not None:
-            one = self.linearity
-            found += [
-                ("R2 of the next step", str(one.r2), "Held out, of A and B."),
-                ("gain of nonlinearity", str(one.gain), f"Held out, by {one.features} features; p = {one.p:.2g}."),
-            ]
-        if self.invariants is not None:
-            found += _lines_of(self.invariants)
-        if self.agreement is not None:
-            both = self.agreement
-            found += [
-                ("error of A", str(both.a), "Relative to the true one, in one common rotation."),
-                ("error of B", str(both.b), "Likewise."),
-                ("further rotation", str(both.turn), "Radians by which transitions would turn it still."),
-                ("recovery error", str(both.recovery_error), "E |h - Q z|^2, held out."),
-            ]
-        if self.perturbation is not None:
-            p = self.perturbation
-            constants = (
-                f"eta {p.eta:.3g}, eta' {p.eta_next:.3g}, |A_h| {p.norm:.3g}, |A| <= {p.norm_true:.3g}, "
-                f"Cov(s|a) >= {p.state_left:.3g}, Cov(a|s) >= {p.action_left:.3g}, epsilon {p.epsilon:.3g}."
-            )
-            found += [
-                ("bound of |A_h - QAQ'|", f"{p.a:.4g}", "What the recovery error can do: " + constants),
-                ("bound of |B_h - QB|", f"{p.b:.4g}", "With the same constants."),
-            ]
-        return found
+    def lines(self) -> list[Line]:
+        """Every measured number with a plain sentence."""
+        return lines(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
@@ -174,15 +150,15 @@ class DynamicsCertificate:
             *(f"  - {reason.sentence}" for reason in self.reasons),
             "",
         ]
-        rows += [f"  {name:<24} {value:<34} {meaning}" for name, value, meaning in self.lines()]
+        rows += [f"  {one.name:<24} {format_value(one):<34} {one.sentence}" for one in self.lines()]
         return "\n".join(rows)
 
 
 _SENTENCES = {
     "unidentifiable": "The transition cannot be identified: some directions are never excited.",
     "nonlinear": "The transition is not linear in embedding and action.",
-    "linear": "The transition is linear and excited: its invariants are those of the world, if the embedding is "
-    "a rotation of it.",
+    "linear": "The transition is linear and excited: its invariants are the world's, if the embedding is a "
+    "rotation of it.",
     "true": "A and B are the true ones in one common rotation, to within {tolerance}.",
     "other": "A and B are not the true ones in one common rotation.",
     "unclear": "A and B may be the true ones: too few rows to tell to within {tolerance}.",
@@ -194,30 +170,13 @@ def _of_invariants(invariants: Invariants) -> list[Reason]:
     size = len(invariants.reach)
     if invariants.rank < size:
         found.append(
-            Reason("unreached", f"Actions reach {invariants.rank} of {size} directions of the state for certain.")
+            Reason(
+                "unreached", f"Actions reach {invariants.rank} of {size} directions of the state for certain."
+            )
         )
     if invariants.radius.high >= 1:
         found.append(Reason("unstable", f"A may be unstable: its spectral radius is {invariants.radius}."))
     return found
-
-
-def _lines_of(invariants: Invariants) -> list[tuple[str, str, str]]:
-    found = [(f"eigenvalue {i} of A", _complex(one), "") for i, one in enumerate(invariants.eigenvalues)]
-    found += [(f"singular value {i} of B", str(one), "") for i, one in enumerate(invariants.singular_values)]
-    ahead = f"{invariants.horizon} steps" if invariants.horizon else "no end"
-    found += [
-        (f"Gramian eigenvalue {i}", str(one), f"Controllability, {ahead}." if i == 0 else "")
-        for i, one in enumerate(invariants.gramian)
-    ]
-    size = len(invariants.reach)
-    found.append(("rank [B, AB, ...]", f"{invariants.rank} of {size}", "Directions that actions surely reach."))
-    return found
-
-
-def _complex(one: Eigenvalue) -> str:
-    if one.imag == Interval(0.0, 0.0, 0.0):
-        return str(one.real)
-    return f"{one.estimate:.4g} |.| {one.modulus}"
 
 
 def _share(interval: Interval) -> str:

@@ -1,8 +1,8 @@
 r"""`certify_dynamics`: whether a transition in the embedding is that of the world, and what of it is known.
 
-If h = Q z with Q orthogonal and z' = A z + B a + noise, then h' = Q A Q^T h + Q B a + Q noise. So the fitted map
-is the world's in other coordinates, and what no rotation changes is the world's itself. Nothing of this needs
-latents, but for the question whether the embedding is a rotation at all, which `certify` answers.
+If h = Q z with Q orthogonal and z' = A z + B a + noise, then h' = Q A Q^T h + Q B a + Q noise. So the fitted
+map is the world's in other coordinates, and what no rotation changes is the world's itself. Nothing of this
+needs latents, but for the question whether the embedding is a rotation at all, which `certify` answers.
 """
 
 from typing import Any, Literal
@@ -43,17 +43,14 @@ def certify_dynamics(
     """Certify the transition of an embedding under actions.
 
     Args:
-        h: rows (n, dim), with h_next; or paths: (steps, dim), (steps, paths, dim) or a list of (steps_i, dim).
-        a: the actions in the same form, one column each; action t leaves step t.
-        h_next: (n, dim), where rows are given.
-        z, z_next: the latents, in the form of h and h_next, of as many dimensions as h.
+        h: rows (n, dim), with h_next; or paths: (steps, dim), (steps, paths, dim) or a list of (steps_i,
+        dim). a: the actions in the same form, one column each; action t leaves step t. h_next: (n, dim),
+        where rows are given. z, z_next: the latents, in the form of h and h_next, of as many dimensions as h.
         episodes: (n,) which episode each row is of, where rows are given; without it rows are one path.
-        history: embeddings in a state, for paths; velocity cannot be seen in one.
-        recovery_error: what is known of E |h - Q z|^2 without latents, such as Theorem 3's bound.
-        horizon: steps of the Gramian; by default without end where A is stable.
-        tolerance: relative error up to which A and B count as the true ones.
-        confidence: of each interval.
-        seed: draws what intervals are made of.
+        history: embeddings in a state, for paths; velocity cannot be seen in one. recovery_error: what is
+        known of E |h - Q z|^2 without latents, such as Theorem 3's bound. horizon: steps of the Gramian; by
+        default without end where A is stable. tolerance: relative error up to which A and B count as the true
+        ones. confidence: of each interval. seed: draws what intervals are made of.
 
     Returns:
         A certificate; where nothing excites some direction, one that says which, without A and B.

@@ -1,10 +1,10 @@
 r"""Intervals of the eigenvalues of a matrix that need not be symmetric, and of smooth functions of estimates.
 
-With an error E of A, drawn many times, an eigenvalue moves by w^H E v / (w^H v) to first order, w and v its left
-and right eigenvectors. That holds where it stands apart from the others by several times its own movement.
-Where eigenvalues lie close they move together, as far as the root of |E| at a defective matrix; there the
-eigenvalues of A + E are matched with those of A, and the quantile of their distance, widened, is the radius
-of all of the cluster.
+With an error E of A, drawn many times, an eigenvalue moves by w^H E v / (w^H v) to first order, w and v its
+left and right eigenvectors. That holds where it stands apart from the others by several times its own
+movement. Where eigenvalues lie close they move together, as far as the root of |E| at a defective matrix;
+there the eigenvalues of A + E are matched with those of A, and the quantile of their distance, widened, is
+the radius of all of the cluster.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from isojepa.certificates.dynamics.singular import joint_reach
 from isojepa.certificates.intervals import Interval
 
 _APART = 4.0  # times its own movement, for an eigenvalue to be one by itself
@@ -41,26 +42,27 @@ def eigenvalue_intervals(
     Args:
         matrix: (dim, dim), the estimate.
         deviations: (draws, dim, dim), of its error.
-        confidence: of each interval.
+        confidence: of all intervals together.
     """
     values, right = np.linalg.eig(matrix)
     order = np.lexsort((-values.imag, -np.abs(values).round(12)))
-    values, right = values[order], right[:, order]
-    left = np.linalg.pinv(right)
-    moved = np.einsum("ir,krc,ci->ki", left, deviations, right)
-    radius = np.quantile(np.abs(moved), confidence, axis=0)
+    values, right = values[order].astype(complex), right[:, order]
+    moved = np.einsum("ir,krc,ci->ki", np.linalg.pinv(right), deviations, right)
+    radius = joint_reach(moved, confidence)
     distances = np.abs(values[:, None] - values) + np.diag(np.full(len(values), np.inf))
     alone = distances.min(1, initial=np.inf) > _APART * radius
     alone &= np.array([bool(alone[np.abs(values - value.conj()).argmin()]) for value in values])
     if not alone.all():
         together = _matched(values, np.linalg.eigvals(matrix + deviations))
-        radius = np.where(alone, radius, _WIDER * np.quantile(together, confidence, axis=0))
+        radius = np.where(alone, radius, _WIDER * joint_reach(together, confidence))
         for i in np.flatnonzero(~alone):  # a cluster has one radius
             near = ~alone & (distances[i] <= 2 * radius[i])
             radius[i] = max(radius[i], radius[near].max(initial=0.0))
     return tuple(
-        _eigenvalue(value, moved[:, i] if alone[i] else None, float(radius[i]), confidence)
-        for i, value in enumerate(values)
+        _eigenvalue(complex(value), float(one), widths if apart else None)
+        for value, one, widths, apart in zip(
+            values, radius, _widths(values, moved, confidence), alone, strict=True
+        )
     )
 
 
@@ -72,11 +74,17 @@ def smooth_intervals(
     Args:
         estimate: (...) the functions of the estimate.
         drawn: (draws, ...) of estimate and error.
-        confidence: of each interval.
+        confidence: of all intervals together.
     """
     bias = drawn.mean(0) - estimate
-    width = np.quantile(np.abs(drawn - drawn.mean(0)), confidence, axis=0)
+    width = joint_reach(drawn - drawn.mean(0), confidence)
     return estimate - np.maximum(bias, 0.0) - width, estimate - np.minimum(bias, 0.0) + width
+
+
+def _widths(values: np.ndarray, moved: np.ndarray, confidence: float) -> np.ndarray:
+    """(dim, 3) how far real part, imaginary part and modulus move, to first order and all together."""
+    along = (np.conj(values) * moved).real / np.where(np.abs(values) > 0, np.abs(values), 1.0)
+    return joint_reach(np.stack((moved.real, moved.imag, along), axis=-1), confidence)
 
 
 def _matched(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -89,22 +97,17 @@ def _matched(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     return found
 
 
-def _eigenvalue(value: complex, moved: np.ndarray | None, radius: float, confidence: float) -> Eigenvalue:
+def _eigenvalue(value: complex, radius: float, widths: np.ndarray | None) -> Eigenvalue:
+    """An eigenvalue with its own widths, or, in a cluster, the cluster's radius in all directions."""
     size = abs(value)
-    real_width = imag_width = size_width = radius
-    if moved is not None:
-        real_width = float(np.quantile(np.abs(moved.real), confidence))
-        # a real eigenvalue that stands apart stays real: complex ones come in pairs
-        imag_width = float(np.quantile(np.abs(moved.imag), confidence)) if value.imag else 0.0
-        if size > 2 * radius:
-            size_width = float(np.quantile(np.abs((np.conj(value) * moved).real) / size, confidence))
+    real, imag, along = (radius,) * 3 if widths is None else map(float, widths)
+    if widths is not None and not value.imag:
+        imag = 0.0  # a real eigenvalue that stands apart stays real: complex ones come in pairs
+    if size <= 2 * radius:
+        along = radius
     return Eigenvalue(
-        _between(value.real, real_width),
-        _between(value.imag, imag_width),
-        Interval(float(size), float(max(0.0, size - size_width)), float(size + size_width)),
-        moved is not None,
+        Interval(value.real, value.real - real, value.real + real),
+        Interval(value.imag, value.imag - imag, value.imag + imag),
+        Interval(size, max(0.0, size - along), size + along),
+        widths is not None,
     )
-
-
-def _between(value: float, width: float) -> Interval:
-    return Interval(float(value), float(value - width), float(value + width))

@@ -2,19 +2,20 @@ r"""Excitation: whether the actions move the state in ways that the state does n
 
     S_{a|s} = Cov(a) - Cov(a, s) Cov(s)^-1 Cov(s, a)
 
-is what is left of the actions given the state s, linearly. Where u^T s + v^T a is constant for some (u, v) != 0,
-every (A + delta u^T, B + delta v^T), delta any vector, predicts the same: those directions cannot be identified
-from any number of rows. There are four kinds:
+is what is left of the actions given the state s, linearly. Where u^T s + v^T a is constant for some (u, v) !=
+0, every (A + delta u^T, B + delta v^T), delta any vector, predicts the same: those directions cannot be
+identified from any number of rows. There are four kinds:
 
     constant   an action that never varies                     u = 0, v one column
     collinear  actions that determine each other               u = 0
     feedback   actions that the state determines, a = K s      v and u = -K^T v
     state      states that determine each other                v = 0
 
-Shares are of the variance of standardised columns, so that units do not matter; a share of at most 1e-8 counts
-as none.
+Shares are of the variance of standardised columns, so that units do not matter; a share of at most 1e-8
+counts as none.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,7 +55,7 @@ class Unidentified:
 
 _SENTENCES = {
     "constant": "{action} never varies: its column of B is not identifiable.",
-    "collinear": "{action} never varies: the actions determine each other, and B is not identifiable along it.",
+    "collinear": "{action} never varies: actions determine each other, and B is not identifiable along it.",
     "feedback": "{action} is a linear function of the state: along it A and B are not separately "
     "identifiable, only A + BK is. Add noise to the actions.",
     "state": "{state} never varies: A is not identifiable along it.",
@@ -128,9 +129,7 @@ def measure_excitation(
     n, used = steps.state.shape
     left *= np.sqrt(n / max(1, n - used - 1))  # as many degrees of freedom are gone
     covariance = left.T @ left / n
-    parts = np.stack(
-        [left[i:j].T @ left[i:j] - (j - i) * covariance for i, j in zip(edges[:-1], edges[1:], strict=True)]
-    )
+    parts = np.stack([left[i:j].T @ left[i:j] - (j - i) * covariance for i, j in itertools.pairwise(edges)])
     deviations = multiplied(parts / n, draws, generator)
     values, vectors = np.linalg.eigh(covariance)
     spread = centred.std(0)

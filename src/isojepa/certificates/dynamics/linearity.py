@@ -1,8 +1,8 @@
 r"""How linear a transition is in (s, a): what a flexible regressor predicts beyond the linear one, held out.
 
 Groups of rows are halved. On one half y = h' is fitted linearly in x = (s, a), and what is left by a ridge on
-features from which the linear part is taken: squares and products of the whitened inputs, and cosines of random
-directions of them. On the other half
+features from which the linear part is taken: squares and products of the whitened inputs, and cosines of
+random directions of them. On the other half
 
     gain = (E |y - linear|^2 - E |y - linear - flexible|^2) / tr Cov(y)
 
@@ -11,8 +11,10 @@ the flexible prediction f, with its linear part on the scored half taken out, go
 
     T = sum_g s_g / sqrt(sum_g s_g^2),   s_g = sum over the rows of group g of e . f
 
-Under a linear transition, whatever the law of its noise, E[e . f] = 0, so T is about Student's t of as many
-degrees as groups less one: the p-value is one-sided, and needs no tuning to be calibrated.
+Under a linear transition, whatever the law of its noise, E[e . f] = 0, so T of either half is about Student's
+t of as many degrees as it has groups less one. The two halves nearly repeat each other (both multiply what
+one half has along the features by what the other has), so their T are averaged, which makes the test
+conservative if they do not. The p-value is one-sided and needs no tuning.
 """
 
 import math
@@ -80,16 +82,17 @@ def measure_linearity(
         from_blocks(
             (whole[1] - whole[2]) / whole[0], (without[:, 1] - without[:, 2]) / without[:, 0], confidence
         ),
-        _p_value(sums[:, 3]) if whole[1] > 1e-20 * whole[0] else 1.0,
+        _p_value(sums[0::2, 3], sums[1::2, 3]) if whole[1] > 1e-20 * whole[0] else 1.0,
         features.count,
     )
 
 
-def _p_value(scores: np.ndarray) -> float:
-    size = math.sqrt(float((scores**2).sum()))
-    if size == 0:
+def _p_value(*halves: np.ndarray) -> float:
+    sizes = [math.sqrt(float((scores**2).sum())) for scores in halves]
+    if not all(sizes):
         return 1.0
-    return float(scipy.special.stdtr(len(scores) - 1, -scores.sum() / size))
+    t = np.mean([scores.sum() / size for scores, size in zip(halves, sizes, strict=True)])
+    return float(scipy.special.stdtr(min(map(len, halves)) - 1, -t))
 
 
 class _Features:

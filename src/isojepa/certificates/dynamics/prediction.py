@@ -1,7 +1,7 @@
 r"""How far ahead a transition predicts: errors after 1, 2, ... steps on episodes it was not fitted on.
 
-Episodes are dealt into folds; the transition of all others is rolled out from every state of an episode through
-the actions that were recorded, and
+Episodes are dealt into folds; the transition of all others is rolled out from every state of an episode
+through the actions that were recorded, and
 
     error_k = E |h_{t+k} - predicted|^2 / tr Cov(h),
 

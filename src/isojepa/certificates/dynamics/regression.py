@@ -15,6 +15,7 @@ episodes, which allows dependence over times shorter than a piece.
 float64; columns are centred and scaled before anything is squared.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -93,7 +94,7 @@ def regress(x: np.ndarray, y: np.ndarray, edges: np.ndarray) -> Regression:
     scale = np.where(scale > 0, scale, 1.0)
     design = np.concatenate((np.ones((len(x), 1)), (x - centre) / scale), axis=1)
     middle = y.mean(0)
-    spans = list(zip(edges[:-1], edges[1:], strict=True))
+    spans = list(itertools.pairwise(edges))
     inner = np.stack([design[i:j].T @ design[i:j] for i, j in spans])
     cross = np.stack([design[i:j].T @ (y[i:j] - middle) for i, j in spans])
     try:

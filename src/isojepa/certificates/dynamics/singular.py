@@ -1,10 +1,13 @@
 r"""Intervals of singular values, of matrices and of controllability Gramians.
 
-With an error E of the matrix C, drawn many times, sigma_i moves by u_i^T E v_i to first order, and never by more
-than |E| in the spectral norm (Weyl). The first is narrow and right where sigma_i stands apart from its
+With an error E of the matrix C, drawn many times, sigma_i moves by u_i^T E v_i to first order, and never by
+more than |E| in the spectral norm (Weyl). The first is narrow and right where sigma_i stands apart from its
 neighbours and from 0 by more than the error; the second holds always and for all i at once. So a value that
 stands apart by more than twice r, the quantile of |E|, has the interval of first order, widened by the bias
 of second order where there is one; any other has sigma_i +- r, cut at 0, which no singular value passes.
+
+All intervals of one matrix hold together at the stated confidence: what is made of draws is stretched until
+the given share of draws lies within all of them at once.
 """
 
 import numpy as np
@@ -12,15 +15,13 @@ import numpy as np
 from isojepa.certificates.intervals import Interval
 
 
-def singular_intervals(
-    matrix: np.ndarray, deviations: np.ndarray, confidence: float
-) -> tuple[Interval, ...]:
+def singular_intervals(matrix: np.ndarray, deviations: np.ndarray, confidence: float) -> tuple[Interval, ...]:
     """Intervals of the singular values of a matrix, largest first.
 
     Args:
         matrix: (rows, columns), the estimate.
         deviations: (draws, rows, columns), of its error.
-        confidence: of each interval.
+        confidence: of all intervals together.
     """
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     moved = np.einsum("ri,krc,ic->ki", left, deviations, right)
@@ -41,7 +42,7 @@ def gramian_intervals(
         a, b: (dim, dim) and (dim, actions), the estimates.
         errors: draws of theirs, (draws, dim, dim) and (draws, dim, actions).
         horizon: steps; 0 for no end, which needs a stable A.
-        confidence: of each interval.
+        confidence: of all intervals together.
     """
     a_drawn, b_drawn = a + errors[0], b + errors[1]
     own = gramian(a, b, a, b, horizon)
@@ -88,10 +89,10 @@ def separated_or_not(
         moved: (draws, k) their changes to first order.
         sizes: (draws,) spectral norms of the errors.
         biases: (k,) how much the mean over draws lies above each.
-        confidence: of each interval.
+        confidence: of all intervals together.
     """
     radius = float(np.quantile(sizes, confidence))
-    reach = np.quantile(np.abs(moved), confidence, axis=0)
+    reach = joint_reach(moved, confidence)
     around = np.concatenate(([np.inf], values, [0.0]))
     gaps = np.minimum(around[:-2] - values, values - around[2:])
     found = []
@@ -102,3 +103,13 @@ def separated_or_not(
             low, high = value - radius, value + radius
         found.append(Interval(float(value), float(max(low, 0.0)), float(high)))
     return tuple(found)
+
+
+def joint_reach(moved: np.ndarray, confidence: float) -> np.ndarray:
+    """(...) how far each number moves, so that a share of the draws (draws, ...) lies within all at once."""
+    sizes = np.abs(moved).reshape(len(moved), -1)
+    finite = np.where(np.isfinite(sizes), sizes, 0.0)
+    scale = np.sqrt((finite**2).mean(0))
+    scale = np.where(scale > 0, scale, 1.0)
+    stretch = np.quantile((sizes / scale).max(1, initial=0.0), confidence)
+    return np.asarray((stretch * scale).reshape(moved.shape[1:]))

@@ -1,8 +1,9 @@
 """Recorded transitions row by row: state, action, next embedding, and the episode each row is of.
 
 Two forms are understood. Rows: h (n, dim), a (n, m), h_next (n, dim), and perhaps the episode of each row.
-Paths: h (steps, dim), (steps, paths, dim) or a list of (steps_i, dim), with actions of as many steps or of one
-fewer: action t leaves step t, so the last action of a path leads nowhere, is not looked at and may be NaN.
+Paths: h (steps, dim), (steps, paths, dim) or a list of (steps_i, dim), with actions of as many steps or of
+one fewer: action t leaves step t, so the last action of a path leads nowhere, is not looked at and may be
+NaN.
 
 With a history of k the state is s_t = (h_t, h_{t-1}, ..., h_{t-k+1}), the newest first.
 """

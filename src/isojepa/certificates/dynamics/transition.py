@@ -116,7 +116,9 @@ class Transition:
         try:
             notes = parse_json(header[_NOTE].encode())
             history, rows = int(notes["history"]), int(notes["rows"])
-            return cls(**{name: tensors[name].double().numpy() for name in tensors}, history=history, rows=rows)
+            return cls(
+                **{name: tensors[name].double().numpy() for name in tensors}, history=history, rows=rows
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
