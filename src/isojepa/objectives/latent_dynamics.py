@@ -92,7 +92,7 @@ class LatentDynamics(Objective):
         actions: int,
         history: int = 3,
         rollout: int = 1,
-        weight: float = 0.09,
+        weight: float = 0.02,
         inverse: float = 0.0,
         width: int = 128,
         regularizer: Regularizer | None = None,
@@ -171,7 +171,7 @@ class LatentDynamicsSpec(Spec):
     """Next-embedding prediction under actions with SIGReg; for sources with actions."""
 
     costless: ClassVar = ("weight",)
-    weight: float = 0.09  # 0.1 / 1.1: the published loss has 0.1 of SIGReg beside 1 of prediction
+    weight: float = 0.02
     """Lambda, the share of the regularizer, in [0, 1]."""
     history: int = 3
     """Embeddings that the predictor sees."""

@@ -11,6 +11,7 @@ h = Q z + e the map is off by what e' - A e projects on the inputs. Not in the p
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -94,7 +95,7 @@ def invariants(matrix: MatrixMaker = random_orthogonal, horizon: int = 12) -> Pa
         yield close(f"size {size}: eigenvalues of A", np.abs(spectra[0] - spectra[1]), 0.0, 1e-6)
         values = [np.linalg.svd(one, compute_uv=False) for one in (moved, b_world)]
         yield close(f"size {size}: singular values of B", values[0], values[1], 1e-10)
-        grams = [_gramian(*pair, horizon) for pair in ((turned, moved), (a_world, b_world))]
+        grams = [_gramian(one, two, horizon) for one, two in ((turned, moved), (a_world, b_world))]
         scale = max(1.0, float(np.abs(grams[1]).max()))
         yield close(f"size {size}: the Gramian turns", grams[0] / scale, q @ grams[1] @ q.T / scale, 1e-10)
 
@@ -151,8 +152,8 @@ def unexcited(dither: float = 0.0, steps: int = 8) -> Parts:
     method="symbolic; random systems",
     covers="one latent and one action exactly; sizes 1 to 8, {cases} laws of the error each",
     note="""eta^2 = E |h - Q z|^2 is what Theorem 3 bounds by epsilon and delta. The error of h may depend on
-    z in any way; it must not know the noise of the step that follows. |A| is the spectral norm, the left sides
-    Frobenius. The bound of B is attained: without noise, by an error e' = c z' of a world with A = 0.""",
+    z in any way; it must not know the noise of the step that follows. |A| is the spectral norm, the left
+    sides Frobenius. The bound of B is attained, without noise, by an error e' = c z' where A = 0.""",
 )
 def recovery_error(factor: float = 1.0, cases: int = 20) -> Parts:
     """A recovery error moves A and B by no more than its size over the root of the excitation.
@@ -228,7 +229,7 @@ def _conditional(moments: np.ndarray, size: int) -> tuple[float, float]:
     return first, second
 
 
-def _determinant(matrix: np.ndarray) -> object:
+def _determinant(matrix: np.ndarray) -> Any:
     return matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
 
 

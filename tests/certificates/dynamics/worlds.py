@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
+from isojepa.certificates.dynamics import certify_dynamics
 from isojepa.certificates.dynamics.invariants import inner_products
 from isojepa.certificates.dynamics.singular import gramian
 from isojepa.seeds import generator
@@ -77,6 +78,24 @@ class Tally:
 
     def shares(self):
         return {name: self.hits[name] / self.count[name] for name in self.count}
+
+
+SIZES = {"episodes": (60, 30), "one path": (1, 600), "short episodes": (40, 8)}  # paths and steps
+
+
+def simulate(worlds):
+    """Tally of intervals, and p-values of linearity, over worlds of 2 to 8 latents and 1 to 4 actions."""
+    tally, chances = Tally(), []
+    for seed in range(worlds):
+        for label, (paths, steps) in SIZES.items():
+            source = generator(seed, "world", label)
+            dim, actions = (int(torch.randint(*ends, (1,), generator=source)) for ends in ((2, 9), (1, 5)))
+            world = random_world(seed, dim, actions, feedback=bool(seed % 2))
+            z, a = world.paths(paths, steps, source)
+            found = certify_dynamics(z @ world.q.T, a)
+            chances.append(found.linearity.p)
+            count_covered(tally, found, world)
+    return tally.shares(), np.array(chances)
 
 
 def count_covered(tally, found, world):

@@ -1,4 +1,4 @@
-r"""Whether (A, B) of the embedding are the true ones in one common rotation, and what a recovery error can do.
+r"""Whether (A, B) of the embedding are the true ones in one common rotation, and what a recovery error does.
 
 Groups of rows are halved. Q is the Procrustes rotation of the latents onto the embedding on one half; the
 transitions (A_h, B_h) of the embedding and (A_z, B_z) of the latents are fitted on the other. Compared are
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.certificates.dynamics.regression import multiplied, regress
+from isojepa.certificates.dynamics.regression import foretold, multiplied, regress
 from isojepa.certificates.dynamics.steps import Steps
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.linear import nearest_rotation
@@ -107,28 +107,27 @@ def measure_agreement(
     errors = multiplied(changes, draws, generator)
     size = steps.history * steps.dim
     to_skew = _skew_part(truth, steps.dim, steps.history)
-    turn = np.tensordot(to_skew, difference, axes=((1, 2), (0, 1)))
-    turn_errors = np.einsum("pij,kij->kp", to_skew, errors)
+    turn, turn_errors = (np.tensordot(one, to_skew, ((-2, -1), (-2, -1))) for one in (difference, errors))
     return Agreement(
         _norm(difference[:, :size], errors[:, :, :size], truth[:, :size], confidence),
         _norm(difference[:, size:], errors[:, :, size:], truth[:, size:], confidence),
-        # |K| of a single plane is its angle; of several it is at least the largest
+        # of a turn in one plane the norm is the angle; of several it is at least the largest
         _norm(turn[None], turn_errors[:, None], np.ones((1, 1)), confidence),
         _recovery_error(other, q, ends, confidence),
         q,
     )
 
 
-def measure_perturbation(steps: Steps, matrix: np.ndarray, error: float, error_next: float) -> Perturbation:
+def measure_perturbation(steps: Steps, matrix: np.ndarray, error: float) -> Perturbation:
     """The bounds of the module's docstring.
 
     Args:
         steps: the transitions.
         matrix: (dim, history * dim + actions), the fitted one.
-        error, error_next: E |h - Q z|^2 and E |h' - Q z'|^2, or bounds of them.
+        error: E |h - Q z|^2, or a bound of it, before and after the step.
     """
     size = steps.history * steps.dim
-    eta, eta_next = math.sqrt(steps.history * error), math.sqrt(error_next)
+    eta, eta_next = math.sqrt(steps.history * error), math.sqrt(error)
     norm = float(np.linalg.norm(matrix[:, :size], 2))
     state_left, action_left = _left(steps.state, steps.action), _left(steps.action, steps.state)
     s = math.sqrt(state_left)
@@ -149,14 +148,13 @@ def measure_perturbation(steps: Steps, matrix: np.ndarray, error: float, error_n
 
 def _left(values: np.ndarray, given: np.ndarray) -> float:
     """Smallest eigenvalue of the covariance of values given others, linearly."""
-    centred, seen = values - values.mean(0), given - given.mean(0)
-    left = centred - seen @ np.linalg.lstsq(seen, centred, rcond=None)[0]
+    _, left = foretold(values, given)
     return max(0.0, float(np.linalg.eigvalsh(left.T @ left / len(left))[0]))
 
 
 def _rotations(steps: Steps, group: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """Q with h' ~ Q z', and Q without each of the groups."""
-    h, z = steps.next - steps.next.mean(0), steps.z_next - steps.z_next.mean(0)  # type: ignore[operator,union-attr]
+    h, z = steps.next - steps.next.mean(0), steps.z_next - steps.z_next.mean(0)  # type: ignore[union-attr]
     products = np.stack([h[group == one].T @ z[group == one] for one in np.unique(group)])
     whole = products.sum(0)
     return nearest_rotation(whole), [nearest_rotation(whole - one) for one in products]
@@ -186,7 +184,9 @@ def _skew_part(matrix: np.ndarray, dim: int, history: int) -> np.ndarray:
         moves.append(moved.ravel())
     if not moves:
         return np.zeros((1, *matrix.shape))  # a line has no rotations to choose from
-    return np.asarray(np.linalg.pinv(np.stack(moves, axis=1), rcond=1e-8).reshape(-1, *matrix.shape))
+    rows = np.stack(moves)
+    solved = np.linalg.pinv(rows @ rows.T, rcond=1e-10, hermitian=True) @ rows  # what no K moves is left out
+    return np.asarray(solved.reshape(-1, *matrix.shape))
 
 
 def _norm(value: np.ndarray, errors: np.ndarray, unit: np.ndarray, confidence: float) -> Interval:
@@ -197,7 +197,7 @@ def _norm(value: np.ndarray, errors: np.ndarray, unit: np.ndarray, confidence: f
 
 
 def _recovery_error(steps: Steps, q: np.ndarray, edges: np.ndarray, confidence: float) -> Interval:
-    h, z = steps.next - steps.next.mean(0), steps.z_next - steps.z_next.mean(0)  # type: ignore[operator,union-attr]
+    h, z = steps.next - steps.next.mean(0), steps.z_next - steps.z_next.mean(0)  # type: ignore[union-attr]
     missed = np.add.reduceat(((h - z @ q.T) ** 2).sum(1), edges[:-1])
     rows = np.diff(edges)
     without = (missed.sum() - missed) / (len(h) - rows)

@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from isojepa.certificates.dynamics.agreement import Agreement, Perturbation
 from isojepa.certificates.dynamics.excitation import Excitation
 from isojepa.certificates.dynamics.invariants import Invariants
@@ -135,7 +137,7 @@ class DynamicsCertificate:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         return {
-            **asdict(self),
+            **_lists(asdict(self)),
             "verdict": self.verdict,
             "sentence": self.sentence,
             "reasons": [asdict(reason) for reason in self.reasons],
@@ -181,3 +183,10 @@ def _of_invariants(invariants: Invariants) -> list[Reason]:
 
 def _share(interval: Interval) -> str:
     return f"{100 * interval.estimate:.3g} % [{100 * interval.low:.3g}, {100 * interval.high:.3g}]"
+
+
+def _lists(value: Any) -> Any:
+    """The same with lists in the place of arrays."""
+    if isinstance(value, dict):
+        return {name: _lists(part) for name, part in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value

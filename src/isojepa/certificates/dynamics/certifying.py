@@ -20,7 +20,7 @@ from isojepa.certificates.dynamics.steps import read_steps
 from isojepa.certificates.dynamics.transition import check_rows, fit_steps
 from isojepa.seeds import generator
 
-_DRAWS = 500
+_DRAWS = 500  # fewer, 100 at least, for states of more than 32 dimensions
 _TIMES = 4  # rows for each unknown, at least: halves are fitted on, without a group
 
 
@@ -76,12 +76,13 @@ def certify_dynamics(
     steps = read_steps(h, a, h_next, z, z_next, episodes, history)
     check_rows(steps, _TIMES)
     edges = group_edges(steps.episode)
+    draws = max(100, min(_DRAWS, 32 * _DRAWS // steps.state.shape[1]))
     whole: Literal["episodes", "pieces"] = "episodes" if _cut_at(edges, steps.episode) else "pieces"
 
     def source(name: str) -> Any:
         return generator(seed, "certify dynamics", name)
 
-    excitation = measure_excitation(steps, edges, confidence, _DRAWS, source("actions"))
+    excitation = measure_excitation(steps, edges, confidence, draws, source("actions"))
     told: dict[str, Any] = {
         "rows": len(steps),
         "episodes": steps.episodes,
@@ -96,12 +97,11 @@ def certify_dynamics(
     if excitation.unidentified:
         return DynamicsCertificate(**told)
     fitted = regress(steps.inputs, steps.next, edges)
-    deviations = fitted.deviations(_DRAWS, source("transition"))
+    deviations = fitted.deviations(draws, source("transition"))
     agreement = None
-    errors = (recovery_error, recovery_error)
     if steps.z_next is not None:
-        agreement = measure_agreement(steps, edges, confidence, _DRAWS, source("latents"))
-        errors = (agreement.recovery_error.estimate, agreement.recovery_error.estimate)
+        agreement = measure_agreement(steps, edges, confidence, draws, source("latents"))
+        recovery_error = agreement.recovery_error.high
     return DynamicsCertificate(
         **told,
         linearity=measure_linearity(steps, edges, confidence, source("features")),
@@ -109,8 +109,8 @@ def certify_dynamics(
         invariants=measure_invariants(fitted.matrix, deviations, steps.history, confidence, horizon),
         agreement=agreement,
         perturbation=None
-        if errors[0] is None or errors[1] is None
-        else measure_perturbation(steps, fitted.matrix, errors[0], errors[1]),
+        if recovery_error is None
+        else measure_perturbation(steps, fitted.matrix, recovery_error),
     )
 
 

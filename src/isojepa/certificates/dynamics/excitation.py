@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from isojepa.certificates.dynamics.regression import multiplied
+from isojepa.certificates.dynamics.regression import foretold, multiplied
 from isojepa.certificates.dynamics.singular import singular_intervals
 from isojepa.certificates.dynamics.steps import Steps, constant_columns
 from isojepa.certificates.intervals import Interval
@@ -99,15 +99,12 @@ def find_unidentified(steps: Steps) -> tuple[Unidentified, ...]:
     independent, weak_actions = _independent(action)
     found += [_direction("collinear", v @ whole, zero_state) for v in weak_actions]
     # what the state foretells of the directions of action that are left
-    centred, seen = action - action.mean(0), state - state.mean(0)
-    kept = independent - independent.mean(0)
-    foretold = np.linalg.lstsq(seen, kept, rcond=None)[0]
-    left = kept - seen @ foretold
+    _, left = foretold(independent, state)
     values, vectors = np.linalg.eigh(left.T @ left / len(left))
     for vector in vectors[:, values <= NONE].T:
-        v = np.linalg.lstsq(centred, kept @ vector, rcond=None)[0] @ whole
-        u = -np.linalg.lstsq(steps.state - steps.state.mean(0), kept @ vector, rcond=None)[0]
-        found.append(_direction("feedback", v, u))
+        along = (independent @ vector)[:, None]
+        v = foretold(along, action)[0][:, 0] @ whole
+        found.append(_direction("feedback", v, -foretold(along, steps.state)[0][:, 0]))
     return (*found, *found_states)
 
 
@@ -123,16 +120,14 @@ def measure_excitation(
         draws: around the estimate.
         generator: for the draws.
     """
-    centred = steps.action - steps.action.mean(0)
-    seen = steps.state - steps.state.mean(0)
-    left = centred - seen @ np.linalg.lstsq(seen, centred, rcond=None)[0]
+    _, left = foretold(steps.action, steps.state)
     n, used = steps.state.shape
     left *= np.sqrt(n / max(1, n - used - 1))  # as many degrees of freedom are gone
     covariance = left.T @ left / n
     parts = np.stack([left[i:j].T @ left[i:j] - (j - i) * covariance for i, j in itertools.pairwise(edges)])
     deviations = multiplied(parts / n, draws, generator)
     values, vectors = np.linalg.eigh(covariance)
-    spread = centred.std(0)
+    spread = steps.action.std(0)
     scale = np.where(spread > 0, spread, 1.0)
     shares = np.linalg.eigvalsh(covariance / np.outer(scale, scale))
     return Excitation(

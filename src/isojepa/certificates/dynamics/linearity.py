@@ -9,7 +9,7 @@ random directions of them. On the other half
 with the halves in both roles. It may fall below 0: the flexible one then fitted noise. The test asks whether
 the flexible prediction f, with its linear part on the scored half taken out, goes along with the residual e:
 
-    T = sum_g s_g / sqrt(sum_g s_g^2),   s_g = sum over the rows of group g of e . f
+    T = mean_g s_g / (deviation_g s_g / sqrt(groups)),   s_g = sum over the rows of group g of e . f
 
 Under a linear transition, whatever the law of its noise, E[e . f] = 0, so T of either half is about Student's
 t of as many degrees as it has groups less one. The two halves nearly repeat each other (both multiply what
@@ -24,6 +24,7 @@ import numpy as np
 import scipy
 import torch
 
+from isojepa.certificates.dynamics.regression import foretold
 from isojepa.certificates.dynamics.steps import Steps
 from isojepa.certificates.intervals import Interval, from_blocks
 
@@ -70,8 +71,8 @@ def measure_linearity(
         fit = _Fit(x[~scored], y[~scored], features)
         linear, flexible = fit.predict(x[scored])
         error = y[scored] - linear
-        own = np.concatenate((np.ones((int(scored.sum()), 1)), x[scored]), axis=1)
-        score = (_rest(own, error) * _rest(own, flexible) / fit.noise).sum(1)
+        rest, along = (foretold(part, x[scored])[1] for part in (error, flexible))
+        score = (rest * along / fit.noise).sum(1)
         parts = ((y[scored] - middle) ** 2, error**2, (error - flexible) ** 2, score[:, None])
         for column, part in enumerate(parts):
             np.add.at(sums[:, column], group[scored], part.sum(1))
@@ -88,10 +89,10 @@ def measure_linearity(
 
 
 def _p_value(*halves: np.ndarray) -> float:
-    sizes = [math.sqrt(float((scores**2).sum())) for scores in halves]
-    if not all(sizes):
+    errors = [scores.std(ddof=1) / math.sqrt(len(scores)) for scores in halves]
+    if not all(errors):
         return 1.0
-    t = np.mean([scores.sum() / size for scores, size in zip(halves, sizes, strict=True)])
+    t = np.mean([scores.mean() / error for scores, error in zip(halves, errors, strict=True)])
     return float(scipy.special.stdtr(min(map(len, halves)) - 1, -t))
 
 
@@ -121,12 +122,12 @@ class _Fit:
 
     def __init__(self, x: np.ndarray, y: np.ndarray, features: _Features) -> None:
         self._features, self._centre = features, x.mean(0)
-        _, values, vectors = np.linalg.svd(x - self._centre, full_matrices=False)
-        self._whitening = vectors.T / np.where(values > 0, values, 1.0) * math.sqrt(len(x))
+        values, vectors = np.linalg.eigh(np.cov(x, rowvar=False, bias=True))
+        self._whitening = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
         design = self._design(x)
         made = features(design[:, 1:])
-        self._linear = np.linalg.lstsq(design, y, rcond=None)[0]
-        self._shared = np.linalg.lstsq(design, made, rcond=None)[0]
+        # the columns of the design are uncorrelated and of mean square 1: no system is to be solved
+        self._linear, self._shared = design.T @ y / len(x), design.T @ made / len(x)
         left, made = y - design @ self._linear, made - design @ self._shared
         self.noise = left.var(0) + 1e-20 * y.var(0) + np.finfo(float).tiny
         self._weights = _ridge(made, left / np.sqrt(self.noise)) * np.sqrt(self.noise)
@@ -143,17 +144,14 @@ class _Fit:
 
 def _ridge(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Ridge weights (in, out), the penalty by generalised cross-validation."""
-    left, values, right = np.linalg.svd(x, full_matrices=False)
-    along = left.T @ y
-    mean = (values**2).mean() + np.finfo(float).tiny
+    values, vectors = np.linalg.eigh(x.T @ x)
+    values = np.maximum(values, 0.0)
+    along = vectors.T @ (x.T @ y)
+    mean, total = values.mean() + np.finfo(float).tiny, (y**2).sum()
     scores = []
     for penalty in _PENALTIES * mean:
-        kept = values**2 / (values**2 + penalty)
-        missed = (y**2).sum() - ((2 * kept - kept**2)[:, None] * along**2).sum()
-        scores.append(missed / (1 - kept.sum() / len(x)) ** 2)
+        kept = values + penalty
+        missed = total - (((values + 2 * penalty) / kept**2)[:, None] * along**2).sum()
+        scores.append(missed / (1 - (values / kept).sum() / len(x)) ** 2)
     penalty = _PENALTIES[int(np.argmin(scores))] * mean
-    return np.asarray(right.T @ ((values / (values**2 + penalty))[:, None] * along))
-
-
-def _rest(design: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.asarray(values - design @ np.linalg.lstsq(design, values, rcond=None)[0])
+    return np.asarray(vectors @ (along / (values + penalty)[:, None]))

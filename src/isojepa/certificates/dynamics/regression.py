@@ -46,7 +46,7 @@ class Regression:
     def noise(self) -> np.ndarray:
         """(out, out) covariance of the residual, unbiased for independent rows."""
         rows, used = len(self.residual), self.matrix.shape[1] + 1
-        return self.residual.T @ self.residual / max(1, rows - used)
+        return np.asarray(self.residual.T @ self.residual / max(1, rows - used))
 
     def deviations(self, count: int, generator: torch.Generator) -> np.ndarray:
         """(count, out, in) draws of the error of `matrix`."""
@@ -62,6 +62,19 @@ def multiplied(changes: np.ndarray, count: int, generator: torch.Generator) -> n
     weights = math.sqrt((groups - 1) / groups) * signs * heavier
     drawn = weights @ changes.reshape(groups, -1)
     return np.asarray(drawn.reshape(count, *changes.shape[1:]))
+
+
+def foretold(values: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What columns (n, k) foretell of others (n, m): the coefficients (k, m), and what is left (n, m).
+
+    By products of standardised columns, in which a share of variance below 1e-10 is rounding.
+    """
+    seen, told = given - given.mean(0), values - values.mean(0)
+    scale = np.sqrt((seen**2).mean(0))
+    seen = seen / np.where(scale > 0, scale, 1.0)
+    inner = np.linalg.pinv(seen.T @ seen, rcond=1e-10, hermitian=True)
+    weights = inner @ (seen.T @ told)
+    return weights / np.where(scale > 0, scale, 1.0)[:, None], told - seen @ weights
 
 
 def group_edges(episode: np.ndarray, most: int = MOST) -> np.ndarray:

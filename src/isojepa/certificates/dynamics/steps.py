@@ -48,12 +48,12 @@ class Steps:
     @property
     def dim(self) -> int:
         """Dimensions of one embedding."""
-        return self.next.shape[1]
+        return int(self.next.shape[1])
 
     @property
     def actions(self) -> int:
         """Dimensions of one action."""
-        return self.action.shape[1]
+        return int(self.action.shape[1])
 
     @property
     def episodes(self) -> int:
@@ -142,7 +142,7 @@ def _of_rows(h: Any, a: Any, h_next: Any, z: Any, z_next: Any, episodes: Any) ->
         raise ValueError(f"h_next must have the shape of h, {state.shape}, got {after.shape}")
     if (z is None) != (z_next is None):
         raise ValueError("z and z_next must be given together, got one of them")
-    latents = (None, None)
+    latents: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
     if z is not None:
         latents = (real_array("z", z, "rows, dim"), real_array("z_next", z_next, "rows, dim"))
     ids = np.zeros(len(state), dtype=np.int64) if episodes is None else _ids(episodes)

@@ -73,7 +73,7 @@ class Transition:
     @property
     def actions(self) -> int:
         """Dimensions of one action."""
-        return self.B.shape[1]
+        return int(self.B.shape[1])
 
     def predict(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The next embeddings (..., dim) of states (..., history * dim) and actions (..., actions)."""
