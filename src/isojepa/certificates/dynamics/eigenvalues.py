@@ -10,7 +10,7 @@ the radius of all of the cluster.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from isojepa.certificates.dynamics.singular import joint_reach
 from isojepa.certificates.intervals import Interval
@@ -92,7 +92,7 @@ def _matched(values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     distances = np.abs(values[None, :, None] - drawn[:, None, :])
     found = np.empty((len(drawn), len(values)))
     for k, table in enumerate(distances):
-        rows, columns = linear_sum_assignment(table)
+        rows, columns = scipy.optimize.linear_sum_assignment(table)
         found[k, rows] = table[rows, columns]
     return found
 
