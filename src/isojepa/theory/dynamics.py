@@ -70,8 +70,8 @@ def identified(matrix: MatrixMaker = random_orthogonal) -> Parts:
     step="Invariants",
     method="symbolic; random systems",
     covers="the plane with one action, 3 lags; sizes 1 to 8 with two actions, horizon {horizon}",
-    note="""Eigenvalues of A are invariant under any change of coordinates; the others under rotations alone,
-    which is why they tell a stretched embedding from a rotated one.""",
+    note="""Eigenvalues of A are invariant under any change of coordinates; the others under rotations alone:
+    a stretched embedding has other ones.""",
 )
 def invariants(matrix: MatrixMaker = random_orthogonal, horizon: int = 12) -> Parts:
     """No rotation changes the spectra of A, B and the Gramian, or the angles of responses.
