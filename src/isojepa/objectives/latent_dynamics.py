@@ -162,7 +162,7 @@ class LatentDynamics(Objective):
 def _mean_square(values: Tensor) -> Tensor:
     """Mean of squares over (batch, ...), the batch that of all ranks."""
     n = ranks.count(len(values), values.device)
-    return ranks.total(values.square().sum()) / (n * values[0].numel())
+    return ranks.total(values.square().sum()) / (n * values.shape[1:].numel())
 
 
 @register("objective", "latent-dynamics")

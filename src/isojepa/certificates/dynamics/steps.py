@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from isojepa.arguments import check_count
-from isojepa.certificates.embeddings import real_array, to_array, to_float64
+from isojepa.certificates.embeddings import check_dense, real_array, to_array, to_float64
 
 _FLAT = 1e-12  # spread of a column against its size, below which it is constant
 
@@ -225,6 +225,7 @@ def _paths(name: str, values: Any) -> list[np.ndarray]:
             if not np.isfinite(path).all():
                 bad = int((~np.isfinite(path)).any(1).sum())
                 raise ValueError(f"{name} must be finite, got NaN or Inf in {bad} steps of path {number}")
+            real_array(name, path, "steps, dim")
     return paths
 
 
@@ -239,6 +240,7 @@ def _matrix(name: str, values: Any) -> np.ndarray:
 
 def _plain(name: str, values: Any) -> np.ndarray:
     if isinstance(values, Tensor):
+        check_dense(name, values)
         return to_float64(values.detach().cpu())
     array = to_array(name, values)
     if array.dtype.kind not in "fiu":
@@ -254,7 +256,7 @@ def _finite_actions(actions: np.ndarray, where: str, first: int = 0) -> np.ndarr
             f"actions must be finite wherever a step follows, got NaN or Inf in {listed(columns)}, first at "
             f"{where} {int(bad[0, 0]) + first}: cut the paths there"
         )
-    return actions
+    return real_array("a", actions, "steps, actions")
 
 
 def _ids(episodes: Any) -> np.ndarray:
