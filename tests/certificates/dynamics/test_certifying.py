@@ -53,7 +53,7 @@ def test_invariants_do_not_depend_on_the_rotation_nor_reasons_on_units(paths):
     np.testing.assert_allclose(
         plain_world.invariants.responses_low, turned.invariants.responses_low, atol=1e-9
     )
-    small = certify_dynamics(z, a * [1e-6, 1.0])
+    small = certify_dynamics(z, a @ [[1e-6, 1.0], [0.0, 1.0]])  # other units, and correlated
     assert small.excitation.share == pytest.approx(plain_world.excitation.share)
     assert small.verdict == plain_world.verdict == "linear"
 

@@ -127,14 +127,16 @@ def measure_excitation(
     parts = np.stack([left[i:j].T @ left[i:j] - (j - i) * covariance for i, j in itertools.pairwise(edges)])
     deviations = multiplied(parts / n, draws, generator)
     values, vectors = np.linalg.eigh(covariance)
-    spread = steps.action.std(0)
-    scale = np.where(spread > 0, spread, 1.0)
-    shares = np.linalg.eigvalsh(covariance / np.outer(scale, scale))
+    unidentified = find_unidentified(steps)
+    share = 0.0
+    if not unidentified:  # actions of covariance I: what is left of them is a share
+        _, rest = foretold(_independent(steps.action)[0], steps.state)
+        share = float(np.linalg.eigvalsh(rest.T @ rest / max(1, n - used - 1))[0])
     return Excitation(
         singular_intervals(covariance, deviations, confidence),
         tuple(tuple(map(float, vector)) for vector in vectors.T[np.argsort(-values)]),
-        float(max(0.0, shares[0])),
-        find_unidentified(steps),
+        share,
+        unidentified,
     )
 
 
