@@ -90,15 +90,19 @@ def test_every_objective_of_pictures_passes_the_public_check(name):
     testing.check_objective(objective, vit("8-5"), pictures())
 
 
-TEACHER = {name: {"teacher": "a record"} for name in ("taught", "imitated")}
+GIVEN = {name: {"teacher": "a record"} for name in ("taught", "imitated")}
+GIVEN["latent-dynamics"] = {"history": 1}
 
 
 @pytest.mark.parametrize("name", [name for name in of("objective") if name not in (*PATCHES, "random")])
 def test_every_objective_of_the_package_passes_the_public_check(name):
-    spec, config = find("objective", name)(**TEACHER.get(name, {})), Config()
+    spec, config = find("objective", name)(**GIVEN.get(name, {})), Config()
     encoder, world, _ = build_all(config)
-    batch = replace(world.sample(32, ij.generator(0, "test")), labels=torch.arange(32) % 3)
-    context = replace(config.context, correlation=0.95, classes=3, opened=lambda path: torch.nn.Linear(2, 3))
+    actions = torch.randn(32, 1, 2, generator=ij.generator(0, "actions"))
+    batch = world.sample(32, ij.generator(0, "test"))
+    batch = replace(batch, labels=torch.arange(32) % 3, actions=actions)
+    context = replace(config.context, correlation=0.95, classes=3, actions=2)
+    context = replace(context, opened=lambda path: torch.nn.Linear(2, 3))
     objective = spec.build(context)
     testing.check_objective(objective, encoder, batch)
 

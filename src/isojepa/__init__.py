@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         watching,
         worlds,
     )
-    from isojepa.certificates import Certificate, certify
+    from isojepa.certificates import Certificate, DynamicsCertificate, certify, certify_dynamics
     from isojepa.config import Config
     from isojepa.exports import export
     from isojepa.runs import load, train
@@ -53,10 +53,12 @@ _ROOMS = (
 _HOMES = {  # of each other public name, the module that has it
     "Certificate": "isojepa.certificates",
     "Config": "isojepa.config",
+    "DynamicsCertificate": "isojepa.certificates",
     "Recipe": "isojepa.training",
     "Record": "isojepa.training",
     "Run": "isojepa.training",
     "certify": "isojepa.certificates",
+    "certify_dynamics": "isojepa.certificates",
     "export": "isojepa.exports",
     "fit": "isojepa.training",
     "generator": "isojepa.seeds",
@@ -68,6 +70,7 @@ _HOMES = {  # of each other public name, the module that has it
 __all__ = [
     "Certificate",
     "Config",
+    "DynamicsCertificate",
     "Recipe",
     "Record",
     "Run",
@@ -75,6 +78,7 @@ __all__ = [
     "align",
     "certificates",
     "certify",
+    "certify_dynamics",
     "encoders",
     "evaluations",
     "export",

@@ -65,6 +65,7 @@ class Context:
         pairing: which views of a batch are whose, where it holds those of two observers
             (`isojepa.worlds.paired.Pairing`).
         opened: gives the trained model of a record or an exported file, by its path.
+        actions: dimensions of an action, where the source brings actions.
     """
 
     dim: int | None = None
@@ -77,6 +78,7 @@ class Context:
     transformer: bool | None = None
     pairing: Any = None
     opened: Callable[[str], Any] | None = None
+    actions: int | None = None
 
     def trained(self, path: str) -> Any:
         """The trained model of a record, or of a file that was exported.
@@ -137,7 +139,14 @@ class Spec:
     def around(self, seed: int) -> Context:
         """What a source's spec tells other components, by building it unless the spec knows better."""
         facts = self.build(Context(seed=seed)).facts
-        return Context(facts.dim, facts.shapes, facts.correlation, seed=seed, classes=facts.classes)
+        return Context(
+            facts.dim,
+            facts.shapes,
+            facts.correlation,
+            seed=seed,
+            classes=facts.classes,
+            actions=facts.actions,
+        )
 
     def embedding(self, context: Context) -> int | None:
         """Dimension of an encoder's embedding: the setting `dim`, unless the spec knows better."""

@@ -32,6 +32,7 @@ def context_of(config: Config, source: Source) -> Context:
         facts.correlation,
         seed=config.seed,
         classes=facts.classes,
+        actions=facts.actions,
         pairing=source.pairing if isinstance(source, Paired) else None,
         opened=load,
     )

@@ -79,6 +79,17 @@ CERTIFICATES: dict[str, Target] = {
             "checks": Domain(pick(False), pick("no", 2, None)),
         },
     ),
+    "certify_dynamics": Target(
+        ij.certify_dynamics,
+        {"h": rows(n=60), "a": rows(n=60), "h_next": rows(n=60)},
+        {
+            "confidence": CONFIDENCE,
+            "tolerance": POSITIVE,
+            "recovery_error": number(0.0, 0.5, bad=(-1, -0.5), none=True),
+            "horizon": count(1, 6, none=True),
+            "seed": seed(),
+        },
+    ),
     "measure_bound": Target(
         measure_bound, {"h": rows(n=400), "h_next": rows(n=400), "rho": RHO}, {"confidence": CONFIDENCE}
     ),

@@ -14,10 +14,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from isojepa import ranks
+from isojepa.encoders.model import as_model
 from isojepa.objectives import (
     AnInfoNCE,
     BarlowTwins,
     InfoNCE,
+    LatentDynamics,
     LeJEPA,
     SIGReg,
     SimCLR,
@@ -27,6 +29,7 @@ from isojepa.objectives import (
 )
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
+from isojepa.worlds.batch import Batch
 from tests.distributed import joined, run_ranks, share
 
 INPUT, DIM = 8, 6
@@ -68,6 +71,17 @@ for _name in MULTIVARIATE:
     CASES[_name] = (lambda h, g, name=_name: MULTIVARIATE[name]()(h), torch.float64, 1e-9)
 
 
+def latent_dynamics():
+    """Prediction of views that are embeddings already, under actions read off them."""
+    objective = LatentDynamics(4, 2, history=1, rollout=2, width=8, inverse=0.5).double()
+
+    def loss(views, source):
+        batch = Batch(tuple(views), actions=views[:-1, :, :2].detach().transpose(0, 1))
+        return objective({"encoder": as_model(nn.Identity())}, batch, source)
+
+    return loss
+
+
 OBJECTIVES = {  # name -> (objective, number of views)
     "lejepa": (LeJEPA, 2),
     "lejepa pairwise": (lambda: LeJEPA(alignment="pairwise"), 2),
@@ -83,6 +97,7 @@ OBJECTIVES = {  # name -> (objective, number of views)
     "vicreg local": (lambda: partial(VICReg(), global_views=1), 3),
     "simclr local": (lambda: partial(SimCLR(), global_views=1), 3),
     "barlow twins local": (lambda: partial(BarlowTwins(), global_views=1), 3),
+    "latent dynamics": (latent_dynamics, 3),
 }
 
 

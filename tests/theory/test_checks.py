@@ -97,6 +97,10 @@ WRONG = {
     "pair-noise": {"power": 1},
     "pair-noise-residual": {"power": 1},
     "pair-noise-sample": {"lost": 0},
+    "transition-identified": {"matrix": stretched},
+    "transition-invariants": {"matrix": stretched},
+    "transition-unexcited": {"dither": 0.1},  # noise on the actions tells them apart
+    "transition-error": {"factor": 0.9},
 }
 
 

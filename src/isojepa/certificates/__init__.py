@@ -4,6 +4,13 @@ from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.bound import Bound, NoBound, measure_bound
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.certifying import certify
+from isojepa.certificates.dynamics import (
+    DynamicsCertificate,
+    Transition,
+    certify_dynamics,
+    fit_transition,
+    measure_horizon,
+)
 from isojepa.certificates.eigenfunctions import (
     Mode,
     Prediction,
@@ -29,6 +36,7 @@ __all__ = [
     "Assumption",
     "Bound",
     "Certificate",
+    "DynamicsCertificate",
     "Embeddings",
     "Examination",
     "Interval",
@@ -42,13 +50,17 @@ __all__ = [
     "Prediction",
     "Recovery",
     "Spectrum",
+    "Transition",
     "breaking_ratio",
     "certify",
+    "certify_dynamics",
     "check_assumptions",
     "estimate_correlation",
     "examine",
+    "fit_transition",
     "format_value",
     "measure_bound",
+    "measure_horizon",
     "measure_lags",
     "measure_recovery",
     "measure_spectrum",

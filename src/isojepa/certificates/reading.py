@@ -8,6 +8,8 @@ without a header). The names that are understood:
     z, latents                 (n, d) true latents of the first view
     z_next, latents_next       (n, d) true latents of the second view
     x, x_next                  observations of the two views, for an encoder to embed
+    a, actions                 (n, k) what was done between the two views, for the transition
+    episodes                   (n,) which episode each row is of, for the transition
 
 Any other array is named by hand: `FILE::NAME`. The columns of a table belong together by the name before
 their number: h0, h1, z0, z1. npy, pt, HDF5 and Parquet files stay on the disk and are read piece by piece, so
@@ -40,6 +42,9 @@ _NAMES = {
     "latents_next": "z_next",
     "x": "x",
     "x_next": "x_next",
+    "a": "a",
+    "actions": "a",
+    "episodes": "episodes",
 }
 KINDS = "npy, npz, pt, safetensors, HDF5, Parquet or CSV"
 
@@ -87,7 +92,7 @@ def read_embeddings(path: str | Path) -> Any:
 
 @checked
 def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
-    """Read the arrays of a file under the names h, h_next, z, x and x_next; of FILE::NAME one, under h.
+    """Read the arrays of a file under the first of the names above, h, z, a, ...; of FILE::NAME one, as h.
 
     Args:
         path: of the file.
@@ -100,7 +105,7 @@ def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
     if name is not None:
         return {"h": read_array(path)}
     arrays = _read(file)
-    if len(arrays) == 1 and next(iter(arrays)) not in _NAMES:
+    if len(arrays) == 1 and _NAMES.get(next(iter(arrays))) in (None, "a", "episodes"):
         return {"h": next(iter(arrays.values()))}
     named: dict[str, Any] = {}
     for name, value in arrays.items():
@@ -117,6 +122,19 @@ def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
     if "h" not in named and "x" not in named:
         raise ValueError(f"{file} must hold an array 'h' or 'embeddings', got {_listed(arrays)}")
     return named
+
+
+@checked
+def read_actions(path: str | Path) -> Any:
+    """Read the actions of a file: its array a or actions, its only one, or FILE::NAME.
+
+    Raises:
+        ValueError: the file is missing or damaged, or it is not clear which array they are.
+    """
+    file, name = split_name(path)
+    arrays = {} if name is not None else _read(file)
+    known = [key for key in arrays if _NAMES.get(key) == "a"]
+    return arrays[known[0]] if len(known) == 1 else read_array(path)
 
 
 def _listed(arrays: Mapping[str, Any]) -> str:

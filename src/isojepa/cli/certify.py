@@ -11,9 +11,11 @@ from rich.text import Text
 from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.certificates.grades import satisfies
+from isojepa.certificates.reading import read_actions
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
+from isojepa.cli.transition import certify_transition, print_transition
 from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
 from isojepa.worlds.source import Source
@@ -46,6 +48,8 @@ class Certify:
     isojepa certify my_encoder.py:encode --world.mixing spiral --world.rho 0.95
 
     isojepa certify my_encoder.py:encode --data pairs.npz --rho 0.95
+
+    isojepa certify episodes.npz --actions episodes.npz::a --history 2
     """
 
     source: tyro.conf.Positional[Path]
@@ -60,6 +64,11 @@ class Certify:
     """For an encoder: file with observations x, and where known x_next and z."""
     world: Spec = field(default_factory=WorldSpec)
     """For an encoder: the world to try it in."""
+    actions: Path | None = None
+    """File with the actions that led from each row of h to h_next, or from each step of a trajectory to the
+    next: certifies the transition under them."""
+    history: int = 1
+    """With --actions: embeddings of a trajectory that make a state."""
     rho: float | None = None
     """Correlation of the latents across a pair, or across one step of a trajectory. Without it, it is
     estimated from the embeddings, and what rests on that is at most conditional."""
@@ -91,6 +100,8 @@ class Certify:
     def run(self) -> int:
         if self.require is not None:
             satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
+        if self.actions is not None:
+            return self._run_transition(self.actions)
         with notes_told(), progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
         if self.json:
@@ -107,6 +118,24 @@ class Certify:
             needed = f"The grade is {certificate.grade}, and {self.require} is required."
             out.print(f"\n{needed}", style="bold red")
         return 1
+
+    def _run_transition(self, actions: Path) -> int:
+        """Certify the transition under actions; a page has it below the certificate of the embedding."""
+        if self.require is not None or self.source.is_dir() or is_callable_name(str(self.source)):
+            raise ValueError("actions go with a file of embeddings, and without --require")
+        arrays = self._read(read_named(self.source, _MORE))
+        found = certify_transition(arrays, read_actions(actions), self.history, self.confidence, self.seed)
+        if self.json:
+            print_json(found.to_dict())
+        else:
+            print_transition(found)
+        if self.report is not None:
+            with notes_told(), progress_bar("certifying") as self._progress:
+                certificate, points = self._of_arrays(arrays)
+            self._write_page(self.report, certificate, points | {"transition": found})
+            if not self.json:
+                out.print(f"\nOpen {self.report} in a browser.")
+        return 0
 
     def _write_page(self, path: Path, certificate: Certificate, points: dict[str, Any]) -> None:
         from isojepa.report import write_page  # only for those who draw
@@ -181,7 +210,8 @@ class Certify:
     def _of_files(self) -> tuple[Certificate, dict[str, Any]]:
         return self._of_arrays(read_named(self.source, _MORE))
 
-    def _of_arrays(self, arrays: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
+    def _read(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The arrays of the file, with those of the other files that were named."""
         if self.samples is not None:
             raise ValueError("samples are drawn in a world; a file has those it has")
         for name in ("next", "latents", "latents_next"):
@@ -191,6 +221,10 @@ class Certify:
                 arrays[key] = read_array(path)
         if "h" not in arrays:
             raise ValueError(f"{self.source} must hold embeddings 'h', got {', '.join(arrays)}")
+        return arrays
+
+    def _of_arrays(self, arrays: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
+        arrays = self._read(arrays)
         certificate = certify(
             arrays["h"],
             next=arrays.get("h_next"),

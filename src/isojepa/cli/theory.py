@@ -35,7 +35,7 @@ class Theory:
     """
 
     only: tuple[str, ...] = ()
-    """Checks to run, or theorems: forward, converse, stability, planning, dirichlet, alignment."""
+    """Checks to run, or theorems: forward, converse, stability, planning, dirichlet, alignment, dynamics."""
     list: bool = False
     """Name the checks and what they claim; run nothing."""
     notes: bool = False

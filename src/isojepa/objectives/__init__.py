@@ -12,6 +12,7 @@ from isojepa.objectives.ibot import IBOT
 from isojepa.objectives.image_lejepa import ImageLeJEPA
 from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
 from isojepa.objectives.koleo import koleo
+from isojepa.objectives.latent_dynamics import LatentDynamics
 from isojepa.objectives.lejepa import LeJEPA
 from isojepa.objectives.loss import Loss, Regularizer
 from isojepa.objectives.mae import MAE
@@ -43,6 +44,7 @@ __all__ = [
     "ImageLeJEPA",
     "Imitated",
     "InfoNCE",
+    "LatentDynamics",
     "LeJEPA",
     "Loss",
     "Masked",

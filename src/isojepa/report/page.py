@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.dynamics.certificate import DynamicsCertificate
 from isojepa.files import write_text
 from isojepa.report import glance
 from isojepa.report.charts import chart_data
@@ -25,6 +26,7 @@ from isojepa.report.sections.bound import bound
 from isojepa.report.sections.recovered import recovered
 from isojepa.report.sections.spectrum import spectrum
 from isojepa.report.sections.training import config_rows, training
+from isojepa.report.sections.transition import transition as transition_section
 from isojepa.report.template import asset, duration, json_text, page
 from isojepa.version import __version__
 
@@ -46,6 +48,7 @@ def write_page(
     seconds: float | None,
     status: str,
     reason: str,
+    transition: DynamicsCertificate | None = None,
 ) -> None:
     """Write the report of a certificate, and of the run behind it where there was one.
 
@@ -61,6 +64,7 @@ def write_page(
         seconds: training time, if there was training.
         status: how the run ended; anything but "done" or "" is shown as a warning with `reason`.
         reason: one sentence when the run did not end well.
+        transition: what is known of the transition under actions, where there were any.
 
     Raises:
         ValueError: latents, observations and embeddings differ in length.
@@ -71,6 +75,7 @@ def write_page(
         bound(certificate),
         spectrum(certificate),
         assumptions(certificate),
+        transition_section(transition),
         training(metrics),
     ]
     data = {**panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}

@@ -7,6 +7,7 @@ from isojepa.theory import (
     control,
     converse,
     dirichlet,
+    dynamics,
     forward,
     hermite,
     latent_state,
@@ -92,6 +93,10 @@ CHECKS: tuple[Check, ...] = (
     mismatch.pair_noise,
     mismatch.pair_noise_residual,
     mismatch.pair_noise_sample,
+    dynamics.identified,
+    dynamics.invariants,
+    dynamics.unexcited,
+    dynamics.recovery_error,
 )
 
 # what the table of the paper's appendix on Lean lists as axiomatized

@@ -36,6 +36,7 @@ THEOREMS = {
     "planning": "Theorem 4: planning in the embedding is planning in the world",
     "dirichlet": "The second proof of Theorem 1: Dirichlet energy",
     "alignment": "Social-JEPA: encoders of one world that differ by an invertible linear map",
+    "dynamics": "Transitions under actions: what a rotation leaves of A and B, and what data tell of them",
 }
 
 _EXACT = ("symbolic", "exact rational", "Groebner basis")

@@ -23,6 +23,7 @@ from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.reacher import Reacher
 from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
+from isojepa.worlds.windows import Windows
 from isojepa.worlds.world import World
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Spiral",
     "Standardiser",
     "Streams",
+    "Windows",
     "World",
     "as_source",
     "environment",

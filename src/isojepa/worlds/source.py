@@ -36,6 +36,7 @@ class Facts:
         shapes: of one observation in each view.
         size: number of states of a finite set; None if there is no end of them.
         classes: number of classes, if batches bring labels in [0, classes).
+        actions: dimensions of an action, if batches bring actions (batch, views - 1, actions).
         observable, moving, ordered, deferring, described, holding: what the source can do besides, see
             `isojepa.worlds.source`.
     """
@@ -52,6 +53,7 @@ class Facts:
     classes: int | None = None
     described: bool = False
     holding: bool = False
+    actions: int | None = None
 
 
 @runtime_checkable

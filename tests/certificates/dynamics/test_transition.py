@@ -1,0 +1,118 @@
+"""Transitions fitted in closed form: what they find, refuse, predict and keep."""
+
+import numpy as np
+import pytest
+
+from isojepa.certificates.dynamics import Transition, fit_transition, measure_horizon
+from isojepa.certificates.dynamics.residual import fit_residual
+from isojepa.seeds import generator
+from tests.certificates.dynamics.worlds import normal, random_world
+
+WORLD = random_world(4, 3, 2, feedback=True)
+
+
+@pytest.fixture(scope="module")
+def paths():
+    return WORLD.paths(50, 25, generator(0, "paths"))
+
+
+def test_a_world_without_noise_is_found_exactly():
+    source = generator(0, "exact")
+    h, a = normal(source, 40, 3), normal(source, 40, 2)
+    found = fit_transition(h, a, h @ WORLD.a.T + a @ WORLD.b.T + 0.5)
+    np.testing.assert_allclose(found.A, WORLD.a, atol=1e-10)
+    np.testing.assert_allclose(found.B, WORLD.b, atol=1e-10)
+    np.testing.assert_allclose(found.c, 0.5, atol=1e-10)
+    assert found.rows == 40
+
+
+def test_the_fit_is_numpys_least_squares_and_a_ridge_is_that_of_more_rows(paths):
+    z, a = paths
+    found = fit_transition(z, a, history=2)
+    state = np.concatenate((z[1:-1], z[:-2]), axis=2).reshape(-1, 6)
+    x = np.column_stack((state, a[1:].reshape(-1, 2), np.ones(len(state))))
+    y = z[2:].reshape(-1, 3)
+    expected = np.linalg.lstsq(x, y, rcond=None)[0]
+    np.testing.assert_allclose(np.column_stack((found.A, found.B, found.c)).T, expected, atol=1e-9)
+    h, taken = z[:-1].reshape(-1, 3), a.reshape(-1, 2)
+    ridge = fit_transition(h, taken, z[1:].reshape(-1, 3), ridge=0.1)
+    inputs = np.column_stack((h, taken))
+    standard = (inputs - inputs.mean(0)) / inputs.std(0)
+    more = np.sqrt(0.1 * len(h)) * np.eye(5)
+    target = z[1:].reshape(-1, 3)
+    rows = np.linalg.lstsq(
+        np.concatenate((standard, more)),
+        np.concatenate((target - target.mean(0), np.zeros((5, 3)))),
+        rcond=None,
+    )[0]
+    np.testing.assert_allclose(
+        np.column_stack((ridge.A, ridge.B)).T, rows / inputs.std(0)[:, None], atol=1e-9
+    )
+
+
+def test_a_rollout_is_one_prediction_after_another_and_the_stacked_state_says_the_same(paths):
+    z, a = paths
+    found = fit_transition(z, a, history=2)
+    state, actions = np.concatenate((z[1], z[0]), axis=1), a[1:5]
+    rolled = found.rollout(state, actions)
+    big_a, big_b, big_c = found.stacked()
+    for step, action in enumerate(actions):
+        state = state @ big_a.T + action @ big_b.T + big_c
+        np.testing.assert_allclose(rolled[step], state[:, :3])
+
+
+def test_a_transition_comes_back_from_its_file(paths, tmp_path):
+    found = fit_transition(*paths, history=2)
+    found.save(tmp_path / "transition.safetensors")
+    again = Transition.load(tmp_path / "transition.safetensors")
+    for name in ("A", "B", "c", "noise"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    assert (again.history, again.rows) == (2, found.rows)
+    (tmp_path / "other").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not a safetensors file"):
+        Transition.load(tmp_path / "other")
+    with pytest.raises(ValueError, match=r"B must be \(2, actions\)"):
+        Transition(np.eye(2), np.zeros((3, 1)), np.zeros(2), np.eye(2))
+
+
+def test_pairs_that_no_action_made_are_refused_with_their_columns(paths):
+    z, a = paths
+    h, taken, after = z[:-1].reshape(-1, 3), a.reshape(-1, 2), z[1:].reshape(-1, 3)
+    with pytest.raises(ValueError, match="pairs that no action made"):
+        fit_transition(h, None, after)
+    with pytest.raises(ValueError, match=r"a\[0\] never varies.* a\[1\] never varies"):
+        fit_transition(h, np.zeros_like(taken), after)
+    with pytest.raises(ValueError, match="linear function of the state"):
+        fit_transition(h, h[:, :2] - h[:, 2:], after)
+    with pytest.raises(ValueError, match="NaN or Inf in columns 0, 1"):
+        fit_transition(h, taken * np.nan, after)
+    with pytest.raises(ValueError, match=r"more rows than .* 6, got 6"):
+        fit_transition(h[:6], taken[:6], after[:6])
+
+
+def test_errors_ahead_are_those_of_the_true_transition_and_beat_standing_still(paths):
+    z, a = paths
+    found = measure_horizon(z, a, 4)
+    # of the truth: the noise that has gathered after k steps
+    spread, gathered, power = z[1:].reshape(-1, 3).var(0).sum(), 0.0, np.eye(3)
+    for k, error in enumerate(found.errors):
+        gathered += np.linalg.norm(power @ WORLD.noise) ** 2
+        power = WORLD.a @ power
+        assert error.estimate == pytest.approx(gathered / spread, rel=0.25), k
+        assert error.low < error.estimate < error.high < found.still[k].low
+    with pytest.raises(ValueError, match="at least 2 episodes"):
+        measure_horizon(z[:, :1], a[:, :1])
+    with pytest.raises(ValueError, match="horizon must leave two episodes"):
+        measure_horizon(z, a, 40)
+
+
+def test_a_network_learns_what_the_linear_part_leaves_and_nothing_where_it_leaves_nothing(paths):
+    z, a = paths
+    h, taken = z[:-1].reshape(-1, 3), a.reshape(-1, 2)
+    line = h @ WORLD.a.T + taken @ WORLD.b.T
+    ids = np.tile(np.arange(50), 25)
+    bent = fit_residual(h, taken, line + 0.5 * np.sin(2 * h), episodes=ids)
+    assert bent.gain > 0.02
+    assert np.isfinite(bent.predict(h[:3], taken[:3])).all()
+    noise = 0.3 * normal(generator(2, "noise"), *h.shape)
+    assert fit_residual(h, taken, line + noise, episodes=ids).gain < 0.005
