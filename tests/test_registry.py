@@ -66,7 +66,10 @@ def test_worlds_of_every_law_pass_the_public_check(law):
     testing.check_source(make("world", process="langevin", law=law, mixing="identity").build(Context()))
 
 
-SEEN = {"backbone": Context(shapes=((1, 28, 28), (1, 28, 28), (1, 16, 16)))}  # by encoders of no vectors
+SEEN = {  # by encoders of no vectors
+    "backbone": Context(shapes=((1, 28, 28), (1, 28, 28), (1, 16, 16))),
+    "conv": Context(dim=2, shapes=((3, 64, 64), (3, 64, 64))),
+}
 
 
 @pytest.mark.parametrize("name", of("encoder"))
