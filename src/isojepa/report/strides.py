@@ -66,8 +66,8 @@ def draw_distributions(
         above = plain_axes(figure.add_subplot(places[0, place]), f"stride {row.stride}")
         step = second - first
         above.plot(*step.T, ".", ms=1.2, alpha=0.5, color=COLORS[0], rasterized=True)
-        for axis, column in zip((above.set_xlim, above.set_ylim), step.T, strict=True):
-            axis(*_span(column))
+        above.set_xlim(*_span(step[:, 0]))
+        above.set_ylim(*_span(step[:, 1]))
         below = plain_axes(figure.add_subplot(places[1, place]))
         for dim, color in enumerate(COLORS[:2]):
             told = f"ρ = {row.rho[dim]:.3f}"
