@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from isojepa.certificates.audit import StrideRow
 from isojepa.files import write_whole
@@ -23,6 +23,7 @@ from isojepa.worlds.episodes import Episodes
 _POINTS = 2000  # of a panel
 _BAND = (0.005, 0.995)  # quantiles that a panel shows
 _CELL = 1.75  # inches of a panel
+_DECADES = 100.0  # largest over smallest value up to which 2 and 5 are ticks too
 _SHOWN = 4  # dimensions of charts at most
 
 
@@ -66,8 +67,8 @@ def draw_distributions(
         above = plain_axes(figure.add_subplot(places[0, place]), f"stride {row.stride}")
         step = second - first
         above.plot(*step.T, ".", ms=1.2, alpha=0.5, color=COLORS[0], rasterized=True)
-        for axis, column in zip((above.set_xlim, above.set_ylim), step.T, strict=True):
-            axis(*_span(column))
+        above.set_xlim(*_span(step[:, 0]))
+        above.set_ylim(*_span(step[:, 1]))
         below = plain_axes(figure.add_subplot(places[1, place]))
         for dim, color in enumerate(COLORS[:2]):
             told = f"ρ = {row.rho[dim]:.3f}"
@@ -119,6 +120,8 @@ def draw_strides(rows: Sequence[StrideRow], labels: Sequence[str] = (), title: s
         )
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_major_locator(MaxNLocator(4))
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < _DECADES * low else (1.0,)))
         axes.yaxis.set_minor_locator(NullLocator())
         if not place:
             axes.legend(fontsize=7, frameon=False, labelcolor=INK)

@@ -64,6 +64,29 @@ def test_columns_that_are_missing_or_broken_are_named(fair):
         audit(episodes)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("states", "actions"),
+    [
+        (np.ones((50, 30, 2)), noise(1, episodes=50, steps=30)),
+        (noise(0, episodes=50, steps=30) * (1.0, 0.0), noise(1, episodes=50, steps=30) > 0),
+        (1e90 * noise(0, episodes=50, steps=30), 1e-90 * noise(1, episodes=50, steps=30)),
+        (noise(0, episodes=300, steps=3), noise(1, episodes=300, steps=3)),
+        (np.zeros((1, 5, 2)), np.zeros((1, 5, 2))),
+    ],
+    ids=["states at rest", "a dimension at rest, switches", "huge and tiny", "three steps", "nothing moves"],
+)
+def test_odd_episodes_are_audited_as_far_as_they_go(states, actions):
+    found = audit(Episodes.of({"qpos": states, "action": actions}))
+    assert found.description
+    assert json.dumps(plain(found.to_dict()))
+
+
+def test_numbers_whose_squares_leave_float64_are_refused():
+    with pytest.raises(ValueError, match="action must be finite and at most"):
+        audit(Episodes.of({"action": 1e200 * noise(0)}))
+
+
 def test_npz_files_are_read_as_blocks_and_flat(tmp_path):
     block = noise(0, episodes=5, steps=7)
     np.savez(tmp_path / "block.npz", action=block, qpos=block)

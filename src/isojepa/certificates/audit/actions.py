@@ -166,6 +166,8 @@ def check_law(material: Material, confidence: float) -> tuple[Assumption, tuple[
     left_out = [float(bound[mask, worst].mean()) for mask in blocks_of(numbers)]
     interval = jackknifed(left_out, value, confidence)
     verdict = FAILS if interval.low > _SATURATED else HOLDS if value <= _SATURATED else UNCLEAR
+    if material.rows < _LEAST:  # the largest of few is always one of them
+        verdict = UNCLEAR
     told = "; ".join(f"action {at} is {law}" for at, law in enumerate(laws[:4]))
     if len(set(laws)) == 1 and len(laws) > 1:
         told = f"every action is {laws[0]}"

@@ -173,13 +173,12 @@ def _of_states(
     per_episode = max(10, -(-_PAIRS // len(paths)))
     try:
         rows = stride_rows(paths, "state", per_episode=per_episode, seed=material.seed)
-    except ValueError:  # too few pairs at any stride
+    except ValueError:  # too few pairs at any stride, or nothing moves
         rows = ()
-    known = [row for row in rows if np.isfinite(row.rho).all()]
     if not stride:
-        if not known:
+        if not rows:
             return rows, 0, []
-        stride = min(known, key=lambda row: abs(float(np.mean(row.rho)) - _RHO)).stride
+        stride = min(rows, key=lambda row: abs(float(np.nanmean(row.rho)) - _RHO)).stride
     if stride >= longest:
         raise ValueError(f"stride must be below the {longest} steps of the longest episode, got {stride}")
     few = (

@@ -63,15 +63,15 @@ class Prediction:
         if known is None:
             raise ValueError("a prediction needs states, got none")
         waves = rank_waves(material, kept)
-        whole = np.concatenate(material.actions)[:, kept]
-        scaled = [(part[:, kept] - whole.mean(0)) / whole.std(0) for part in material.actions]
+        actions = np.concatenate(material.actions)[:, kept]
+        scaled = (actions - actions.mean(0)) / actions.std(0)
         halves = material.halves()
         drawn = [
             draw_rows(known, half, most, material.stream("rows", place))
             for place, (half, most) in enumerate(zip(halves, (_FITTED, _JUDGED), strict=True))
         ]
         each = np.concatenate(known)
-        both = np.concatenate([np.concatenate(waves), np.concatenate(scaled)], 1)
+        both = np.concatenate([np.concatenate(waves), scaled], 1)
         inputs, outcomes = ([whole[rows] for rows, _ in drawn] for whole in (each, both))
         moving = inputs[0].std(0) > 1e-12 * (np.abs(inputs[0]).max(0) + 1e-300)
         predicted = np.zeros_like(outcomes[1])

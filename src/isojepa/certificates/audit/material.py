@@ -104,6 +104,7 @@ def gather(
         long = long[np.linspace(0, len(long) - 1, most).round().astype(int)]
     chosen = episodes.subset(list(long))
     actions = chosen.actions(action)
+    _check_size(episodes.source, action, actions)
     columns = [_vectors(chosen, name) for name in (*names, *context)]
     pieces = _cuts(chosen.lengths)
     if len(pieces) > len(long):
@@ -155,14 +156,18 @@ def _vectors(episodes: Episodes, name: str | None) -> list[np.ndarray] | None:
     if name is None:
         return None
     found = [np.array(part) for part in episodes.vectors(name)]
-    for number, part in enumerate(found):
-        if not np.isfinite(part).all() or np.abs(part).max() > _LARGEST:
-            step = int(np.flatnonzero(~(np.abs(part) <= _LARGEST).all(1))[0])
-            raise ValueError(
-                f"{episodes.source}: {name} must be finite, got {part[step]} at step {step} of the "
-                f"{number}-th episode looked at"
-            )
+    _check_size(episodes.source, name, found)
     return found
+
+
+def _check_size(source: str, name: str, parts: Sequence[np.ndarray]) -> None:
+    for number, part in enumerate(parts):
+        bad = np.flatnonzero(~(np.abs(part) <= _LARGEST).all(1))  # NaN is not either
+        if len(bad):
+            raise ValueError(
+                f"{source}: {name} must be finite and at most {_LARGEST:g} in size, got {part[bad[0]]} at "
+                f"step {bad[0]} of the {number}-th episode looked at"
+            )
 
 
 def _cuts(lengths: np.ndarray) -> list[tuple[int, int, int]]:

@@ -44,7 +44,7 @@ class StrideRow:
     Attributes:
         stride: steps between the two ends of a pair.
         pairs: that were looked at.
-        rho: correlation of each dimension across a pair.
+        rho: correlation of each dimension across a pair; here and below NaN for one that never moves.
         gap: 2 rho (1 - rho) of their mean.
         sigreg, sigreg_spread: of the differences of each dimension, its mean and deviation over subsamples.
         floor: what normal samples have.
@@ -94,7 +94,7 @@ def stride_rows(
         seed: draws pairs, subsamples and directions.
 
     Raises:
-        ValueError: no stride leaves enough pairs, or a state is not finite.
+        ValueError: no stride leaves enough pairs, no state moves, or one is not finite.
 
     Example:
         >>> walk = np.cumsum(np.random.default_rng(0).normal(size=(60, 50, 1)), 1)
@@ -130,34 +130,43 @@ def _row(
 ) -> StrideRow:
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         raise ValueError("states must be finite, got NaN or Inf")
-    dim, n = first.shape[1], min(samples, len(first))
-    rho = tuple(_correlation(a, b) for a, b in zip(first.T, second.T, strict=True))
-    difference = second - first
+    n, difference = min(samples, len(first)), second - first
+    moving = difference.std(0) > 1e-12 * np.maximum(np.abs(first).max(0), 1e-300)
+    if not moving.any():
+        raise ValueError("states must move, got states that never do")
+    rho = np.array([_correlation(a, b) for a, b in zip(first.T, second.T, strict=True)])
+    mean = float(rho[moving].mean())
     source = generator(seed, "strides", stride)
     single, joint = [], []
     for _ in range(repeats):
-        part = _scaled(difference[torch.randperm(len(difference), generator=source)[:n].numpy()])
+        part = _scaled(difference[torch.randperm(len(difference), generator=source)[:n].numpy()][:, moving])
         one, together = _sigreg(part, source)
         single.append(one)
         joint.append(together)
-    ordered = np.sort(part, 0)
     order = torch.randperm(len(episode), generator=source).numpy()
     alone = order[np.unique(episode[order], return_index=True)[1]][:samples]  # one of each: independent
-    mean = float(np.mean(rho))
+    enough = len(alone) >= _LEAST
     return StrideRow(
         stride=stride,
         pairs=len(first),
-        rho=rho,
+        rho=_spread_out(rho[moving], moving),
         gap=2 * mean * (1 - mean),
-        sigreg=tuple(np.mean(single, 0).tolist()),
-        sigreg_spread=tuple(np.std(single, 0).tolist()),
+        sigreg=_spread_out(np.mean(single, 0), moving),
+        sigreg_spread=_spread_out(np.std(single, 0), moving),
         floor=normal_floor(1),
         joint=float(np.mean(joint)),
         joint_spread=float(np.std(joint)),
-        joint_floor=normal_floor(dim),
-        bend=tuple((bend(ordered) - normal_bend(n)).tolist()),
-        p=tuple(normal_pvalues(difference[alone]).tolist() if len(alone) >= _LEAST else [math.nan] * dim),
+        joint_floor=normal_floor(int(moving.sum())),
+        bend=_spread_out(bend(np.sort(part, 0)) - normal_bend(n), moving),
+        p=_spread_out(normal_pvalues(difference[alone][:, moving]) if enough else np.nan, moving),
     )
+
+
+def _spread_out(values: Any, moving: np.ndarray) -> tuple[float, ...]:
+    """A number for each dimension: NaN where it never moves."""
+    whole = np.full(len(moving), np.nan)
+    whole[moving] = values
+    return tuple(whole.tolist())
 
 
 def _sigreg(x: np.ndarray, source: torch.Generator) -> tuple[np.ndarray, float]:
@@ -182,5 +191,5 @@ def _scaled(x: np.ndarray) -> np.ndarray:
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a - a.mean(), b - b.mean()
-    spread = math.sqrt(float((a @ a) * (b @ b)))
+    spread = math.sqrt(float(a @ a)) * math.sqrt(float(b @ b))
     return float(a @ b) / spread if spread > 0 else math.nan

@@ -45,10 +45,12 @@ def places_to_visit(states: np.ndarray) -> list[str]:
 def speeds_to_take(row: StrideRow) -> list[str]:
     """A sentence on dimensions that forget at different rates, if they do."""
     rho = np.array(row.rho)
-    if len(rho) < 2 or not ((rho > 0) & (rho < 1)).all():
+    kept = np.flatnonzero((rho > 0) & (rho < 1))
+    if len(kept) < 2:
         return []
-    rates = -np.log(rho)
-    fast, slow = int(rates.argmax()), int(rates.argmin())
+    rates = np.full(len(rho), np.nan)
+    rates[kept] = -np.log(rho[kept])
+    fast, slow = int(np.nanargmax(rates)), int(np.nanargmin(rates))
     ratio = rates[fast] / rates[slow]
     if ratio < _FASTER:
         return []

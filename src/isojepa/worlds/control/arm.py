@@ -64,7 +64,8 @@ def finger(angles: np.ndarray) -> np.ndarray:
 
 def reward(angles: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """The reward of the task "hard": 1 where the finger touches the target, else 0; (...,)."""
-    return (np.linalg.norm(targets - finger(angles), axis=-1) <= REACH).astype(np.float64)
+    touched = np.linalg.norm(targets - finger(angles), axis=-1) <= REACH
+    return np.asarray(touched, dtype=np.float64)
 
 
 def observe(angles: np.ndarray, to_target: np.ndarray, speeds: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Soft actor-critic on dm_control's reacher, by stable-baselines3: how the actor of the package was learned.
 
-    python -m isojepa.worlds.control.learning --steps 200000 --minutes 35 --out FOLDER
+    python -m isojepa.worlds.control.learning --out FOLDER
 
 writes `reacher_sac.safetensors`, the best actor so far, and `reacher_sac.json`, the record of its training.
 The task is dm_control's "hard" through gymnasium, in episodes of 150 steps from new starts instead of one
@@ -192,8 +192,8 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=200_000)
-    parser.add_argument("--minutes", type=float, default=35.0)
+    parser.add_argument("--steps", type=int, default=48_000)
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     torch.set_num_threads(1)

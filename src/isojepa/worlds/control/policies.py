@@ -120,7 +120,7 @@ class Exploration:
         (stiffness, friction), noise, _ = self._law
         shock = torch.randn(len(states), 2, generator=generator, dtype=torch.float64).numpy()
         wanted = stiffness * angles + friction * speeds + noise / arm.STEP * shock
-        return np.clip(torques(angles, speeds, wanted), -1, 1)
+        return np.asarray(np.clip(torques(angles, speeds, wanted), -1, 1))
 
 
 def torques(angles: np.ndarray, speeds: np.ndarray, accelerations: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ def torques(angles: np.ndarray, speeds: np.ndarray, accelerations: np.ndarray) -
     inertia[:, [0, 1], [0, 1]] += arm.STEP * damping
     bias = np.stack((-sine * second * (2 * first + second), sine * first**2), 1)
     forces = np.einsum("nij,nj->ni", inertia, accelerations) + bias + damping * speeds
-    return forces / gear
+    return np.asarray(forces / gear)
 
 
 @functools.cache

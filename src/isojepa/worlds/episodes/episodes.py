@@ -101,7 +101,8 @@ class Episodes:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Of a column, in the byte order of this machine."""
-        return np.dtype(self._named(name).dtype).newbyteorder("=")
+        kind: np.dtype[Any] = np.dtype(self._named(name).dtype)
+        return kind.newbyteorder("=")
 
     def rows(self, name: str, episode: int) -> np.ndarray:
         """The values of a column in one episode: (steps, ...).
@@ -111,7 +112,7 @@ class Episodes:
         """
         column, start = self._named(name), int(self.offsets[episode])
         try:
-            part = np.asanyarray(column[start : start + int(self.lengths[episode])])
+            part: np.ndarray = np.asanyarray(column[start : start + int(self.lengths[episode])])
         except OSError as error:  # h5py's, for damaged pieces and filters that are not installed
             raise ValueError(f"{self.source}: {name} cannot be read: {error}") from error
         return part.astype(self.dtype(name), copy=False)
@@ -232,7 +233,7 @@ class Episodes:
         """Write a file of them, see `write_episodes`."""
         from isojepa.worlds.episodes.writing import write_episodes
 
-        return write_episodes(path, self, form)
+        return write_episodes(Path(path), self, form)
 
     def _named(self, name: str) -> Any:
         return choose("column", name, self._columns)
