@@ -15,7 +15,9 @@ from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
 from isojepa.studies.study import Study
 
-PUBLISHED = {row["rho"]: row for row in read_published("identifiability_reacher_ou")}
+PUBLISHED: dict[Any, dict[str, Any]] = {
+    row["rho"]: row for row in read_published("identifiability_reacher_ou")
+}
 RHOS = tuple(PUBLISHED)
 RHO = 0.95  # where weights are compared, and angles squashed
 HIGH = 0.9  # correlation from which the ceiling is to be reached

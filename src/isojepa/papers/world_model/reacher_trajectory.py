@@ -15,7 +15,9 @@ from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
 from isojepa.studies.study import Study
 
-PUBLISHED = {row["stride"]: row for row in read_published("identifiability_reacher_trajectory")}
+PUBLISHED: dict[Any, dict[str, Any]] = {
+    row["stride"]: row for row in read_published("identifiability_reacher_trajectory")
+}
 STRIDES = tuple(PUBLISHED)
 STRIDE = 8  # where weights are compared
 POLICY, EXPLORED = "sac", "ou"  # the trained policy, and exploration whose joints are Gaussian processes
