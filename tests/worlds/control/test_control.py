@@ -1,6 +1,8 @@
 """The arm in lockstep: dm_control's own steps, starts and rewards; policies with known effects."""
 
 import math
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,13 +12,13 @@ from isojepa.seeds import generator
 from isojepa.worlds.control import Actor, Exploration, Learned, Uniform, reacher_episodes, simulate
 from isojepa.worlds.control import arm as arm_module
 
-pytest.importorskip("mujoco")
-suite = pytest.importorskip("dm_control.suite.reacher", reason="dm_control is not installed")
+pytestmark = pytest.mark.skipif(find_spec("dm_control") is None, reason="dm_control is not installed")
 
 
 @pytest.fixture(scope="module")
 def control():
-    return suite.hard(random=0)
+    arm_module.simulator()  # first: dm_control would import MuJoCo such that nothing can draw afterwards
+    return import_module("dm_control.suite.reacher").hard(random=0)
 
 
 def placed(control, state, target):

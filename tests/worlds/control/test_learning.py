@@ -1,20 +1,27 @@
 """Learning a policy, for a few steps: what is written is what the package reads."""
 
+from importlib import import_module
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
 from isojepa.files import read_json
-
-learning = pytest.importorskip(
-    "isojepa.worlds.control.learning", reason="needs stable-baselines3 and dm_control"
-)
-pytest.importorskip("stable_baselines3")
-
-from isojepa.worlds.control import Actor  # noqa: E402
-from isojepa.worlds.control.actor import ACTOR  # noqa: E402
+from isojepa.worlds.control import Actor
+from isojepa.worlds.control.actor import ACTOR
+from isojepa.worlds.control.arm import simulator
 
 
-def test_the_environment_is_gymnasiums_and_rewards_more_nearer_to_the_target():
+@pytest.fixture(scope="module")
+def learning():
+    for name in ("dm_control", "gymnasium", "stable_baselines3"):
+        if find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    simulator()  # first: dm_control would import MuJoCo such that nothing can draw afterwards
+    return import_module("isojepa.worlds.control.learning")
+
+
+def test_the_environment_is_gymnasiums_and_its_episodes_end_by_time(learning):
     world = learning.Reacher(0, length=5)
     seen, _ = world.reset()
     assert world.observation_space.contains(seen)
@@ -24,7 +31,7 @@ def test_the_environment_is_gymnasiums_and_rewards_more_nearer_to_the_target():
 
 
 @pytest.mark.slow
-def test_a_few_steps_leave_an_actor_and_a_record(tmp_path, monkeypatch):
+def test_a_few_steps_leave_an_actor_and_a_record(tmp_path, monkeypatch, learning):
     monkeypatch.setattr(learning, "EVERY", 80)
     monkeypatch.setattr(learning, "JUDGED", 2)
     monkeypatch.setitem(learning.SETTINGS, "learning_starts", 40)

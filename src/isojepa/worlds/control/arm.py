@@ -10,11 +10,15 @@ that are left of dm_control's six: the wrist, the way to the target in the upper
 """
 
 import functools
+import importlib.util
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from isojepa.worlds.rendering import NoRendering, import_mujoco
 
 LINK = 0.12  # metres from joint to joint, and from the wrist to the finger
 REACH = 0.015 + 0.01  # radii of the target and of the finger: within it lies the reward of the task "hard"
@@ -26,18 +30,32 @@ OBSERVED = 5  # numbers of an observation
 
 
 @functools.cache
+def simulator() -> Any:
+    """MuJoCo, imported such that it can draw too, for whoever wants frames later; here nothing is drawn.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        return import_mujoco()
+    except NoRendering:
+        import mujoco
+
+        return mujoco
+
+
+@functools.cache
 def model() -> Any:
-    """MuJoCo's model of dm_control's reacher.
+    """MuJoCo's model of dm_control's reacher; dm_control itself, which would look for a screen, stays out.
 
     Raises:
         ImportError: MuJoCo or dm_control is not installed.
     """
-    try:
-        import mujoco
-        from dm_control.suite import reacher
-    except ImportError as error:
-        raise ImportError("the reacher needs MuJoCo and dm_control: pip install 'isojepa[mujoco]'") from error
-    return mujoco.MjModel.from_xml_string(*reacher.get_model_and_assets())
+    found = importlib.util.find_spec("dm_control")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("the reacher needs dm_control's model: pip install 'isojepa[mujoco]'")
+    path = Path(found.submodule_search_locations[0]) / "suite" / "reacher.xml"
+    return simulator().MjModel.from_xml_path(str(path))
 
 
 def draw_starts(n: int, generator: torch.Generator) -> np.ndarray:
@@ -91,8 +109,8 @@ def advance(states: np.ndarray, actions: np.ndarray, data: Any = None) -> np.nda
         actions: of each arm at each step; beyond [-1, 1] they act as if at the end.
         data: MuJoCo's scratch memory of the model, for those who call this often.
     """
-    import mujoco
+    data = simulator().MjData(model()) if data is None else data
     from mujoco import rollout
 
-    found, _ = rollout.rollout(model(), mujoco.MjData(model()) if data is None else data, states, actions)
+    found, _ = rollout.rollout(model(), data, states, actions)
     return np.asarray(found)

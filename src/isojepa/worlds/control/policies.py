@@ -143,9 +143,7 @@ def torques(angles: np.ndarray, speeds: np.ndarray, accelerations: np.ndarray) -
 @functools.cache
 def _constants() -> tuple[float, float, float, float, float]:
     """Of M = [[upper + 2 coupling cos, lower + coupling cos], [., lower]]; damping and gear of the joints."""
-    import mujoco
-
-    model = arm.model()
+    mujoco, model = arm.simulator(), arm.model()
     data, found = mujoco.MjData(model), []
     for wrist in (np.pi / 2, 0.0):
         data.qpos[:] = (0.0, wrist)

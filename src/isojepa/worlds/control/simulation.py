@@ -40,10 +40,7 @@ def simulate(
     """
     check_count("episodes", episodes)
     check_count("steps", steps, 2)
-    model = arm.model()
-    import mujoco
-
-    data = mujoco.MjData(model)
+    data = arm.simulator().MjData(arm.model())
     states = np.empty((episodes, steps, 5))
     actions = np.full((episodes, steps, 2), np.nan)
     targets = np.empty((episodes, 2))
