@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         isotropise,
         laws,
         objectives,
+        plan,
         registry,
         report,
         testing,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         worlds,
     )
     from isojepa.certificates import Certificate, DynamicsCertificate, certify, certify_dynamics
+    from isojepa.certificates.audit import audit
     from isojepa.config import Config
     from isojepa.exports import export
     from isojepa.runs import load, train
@@ -43,6 +45,7 @@ _ROOMS = (
     "isotropise",
     "laws",
     "objectives",
+    "plan",
     "registry",
     "report",
     "testing",
@@ -57,6 +60,7 @@ _HOMES = {  # of each other public name, the module that has it
     "Recipe": "isojepa.training",
     "Record": "isojepa.training",
     "Run": "isojepa.training",
+    "audit": "isojepa.certificates.audit",
     "certify": "isojepa.certificates",
     "certify_dynamics": "isojepa.certificates",
     "export": "isojepa.exports",
@@ -76,6 +80,7 @@ __all__ = [
     "Run",
     "__version__",
     "align",
+    "audit",
     "certificates",
     "certify",
     "certify_dynamics",
@@ -89,6 +94,7 @@ __all__ = [
     "laws",
     "load",
     "objectives",
+    "plan",
     "registry",
     "report",
     "testing",

@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 
 from isojepa.align.rows import as_rows
 from isojepa.arguments import check_number, checked
+from isojepa.certificates.dynamics import fit_transition
 from isojepa.certificates.intervals import Interval, from_samples
 from isojepa.linear import halves, least_squares, procrustes
 from isojepa.plan.lqr import LinearSystem, Lqr, check_weight
@@ -80,28 +81,8 @@ def fit_system(h: Any, actions: Any, h_next: Any) -> FittedSystem:
         ValueError: rows do not match, are not finite or too few, or actions do not vary beyond what the
             embedding tells: then B cannot be told; the message names the direction.
     """
-    h, actions, h_next = as_rows("h", h), as_rows("actions", actions), as_rows("h_next", h_next)
-    if not len(h) == len(actions) == len(h_next) or h.shape != h_next.shape:
-        raise ValueError(
-            "h, actions and h_next must have the same rows, and h and h_next the same columns, got shapes "
-            f"{h.shape}, {actions.shape} and {h_next.shape}"
-        )
-    unknowns = h.shape[1] + actions.shape[1] + 1
-    if len(h) < 2 * unknowns:
-        raise ValueError(f"at least {2 * unknowns} rows are needed for {unknowns} unknowns, got {len(h)}")
-    both = np.concatenate((h, actions), axis=1)
-    free = actions - least_squares(h, actions)(h)  # what the state does not tell of them
-    sizes, directions = np.linalg.eigh(free.T @ free / len(free))
-    if sizes[0] <= 1e-10 * max(float((actions**2).mean()), np.finfo(float).tiny):
-        raise ValueError(
-            "actions must vary in every direction given the state, got none along "
-            f"{np.round(directions[:, 0], 3).tolist()}: their effect cannot be told from that of the state"
-        )
-    fit = least_squares(both, h_next)
-    residual = h_next - fit(both)
-    noise = residual.T @ residual / (len(h) - unknowns)
-    dim = h.shape[1]
-    return FittedSystem(LinearSystem(fit.matrix[:dim].T, fit.matrix[dim:].T, noise), h.mean(0))
+    found = fit_transition(h, actions, h_next)
+    return FittedSystem(LinearSystem(found.A, found.B, found.noise), as_rows("h", h).mean(0))
 
 
 @checked

@@ -4,6 +4,7 @@ from isojepa.worlds.arrays import Arrays
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.brought import as_source
 from isojepa.worlds.copula import Copula
+from isojepa.worlds.episodes import Episodes, read_episodes, write_episodes
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.lift import Lift
@@ -32,6 +33,7 @@ __all__ = [
     "Arrays",
     "Batch",
     "Copula",
+    "Episodes",
     "Facts",
     "GoalReaching",
     "Identity",
@@ -60,4 +62,6 @@ __all__ = [
     "World",
     "as_source",
     "environment",
+    "read_episodes",
+    "write_episodes",
 ]
