@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from isojepa.certificates.closed_loop import lipschitz_moments, peak_gain, regret_limit, renyi_ratio
 from isojepa.theory import CHECKS, LEAN_AXIOMS, THEOREMS, run_checks
 from isojepa.theory.check import Check, Part, at_least, check, close, holds, vanishes
-from isojepa.theory.closed_loop import lipschitz_moments, peak_gain, regret_limit, renyi_ratio
 from isojepa.theory.converse import z
 from isojepa.theory.hermite import rho
 from isojepa.theory.planning import random_orthogonal

@@ -1,5 +1,6 @@
 """What a latent is good for: model and goal to actions, and what planning in it costs."""
 
+from isojepa.certificates.closed_loop import Radii
 from isojepa.plan.decoders import Decoder, make_decoder
 from isojepa.plan.fitted import EncoderError, FittedSystem, fit_system, measure_error, push_cost
 from isojepa.plan.lines import (
@@ -14,7 +15,6 @@ from isojepa.plan.lines import (
 from isojepa.plan.lqr import FiniteLqr, LinearSystem, Lqr
 from isojepa.plan.regret import PlanningBound, planning_bound
 from isojepa.plan.simulation import simulate_regret
-from isojepa.theory.closed_loop import Radii
 
 __all__ = [
     "Comparison",

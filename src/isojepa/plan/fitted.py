@@ -17,11 +17,11 @@ from scipy.spatial import cKDTree
 
 from isojepa.align.rows import as_rows
 from isojepa.arguments import check_number, checked
+from isojepa.certificates.closed_loop import Radii
 from isojepa.certificates.dynamics import fit_transition
 from isojepa.certificates.intervals import Interval, from_samples
 from isojepa.linear import halves, least_squares, procrustes
 from isojepa.plan.lqr import LinearSystem, Lqr, check_weight
-from isojepa.theory.closed_loop import Radii
 
 _USUAL = 0.99  # share of neighbours
 _NEIGHBORS = 5  # of each state, between which slopes are looked at

@@ -17,8 +17,8 @@ import numpy as np
 
 from isojepa.align.rows import as_rows
 from isojepa.arguments import check_count, check_fields
+from isojepa.certificates.closed_loop import lyapunov, riccati, spectral_radius
 from isojepa.names import shown
-from isojepa.theory.closed_loop import lyapunov, riccati, spectral_radius
 
 _ROUNDING = 1e-9  # relative, of ranks and of symmetry
 

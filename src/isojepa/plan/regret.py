@@ -25,8 +25,8 @@ average cost of a step beyond the least one.
    is 0 where A, B and W are known.
 6. Together: regret <= (gain_shift (|y| + |d|) + |G*^1/2 K| (|e(y)| + L |d|))^2.
 
-Every function is in `isojepa.theory.closed_loop` and checked by `isojepa theory --only planning`. What is
-not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen in
+Every function is in `isojepa.certificates.closed_loop` and checked by `isojepa theory --only planning`. What
+is not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen in
 a sample; there the number is a diagnostic, and is called so.
 """
 
@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 
 from isojepa.arguments import check_number, checked
+from isojepa.certificates.closed_loop import Model, Radii, lyapunov, regret_limit, spectral_radius
 from isojepa.plan.lqr import LinearSystem, Lqr
-from isojepa.theory.closed_loop import Model, Radii, lyapunov, regret_limit, spectral_radius
 
 CONSTANTS = {  # name: symbol and words
     "recovery_error": "r: bound on E |h - Q z|^2 under N(0, I)",

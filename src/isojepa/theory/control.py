@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isojepa.certificates.closed_loop import riccati as riccati_solution
 from isojepa.theory.check import Parts, at_least, check, close, vanishes
-from isojepa.theory.closed_loop import riccati as riccati_solution
 from isojepa.theory.planning import Plane, draw, random_orthogonal
 
 SIZES = range(1, 9)

@@ -5,7 +5,8 @@
     E |e(y)|^2 <= ratio * moment,  y the state of the loop without e      density ratio
     |x - y| <= (...) / (1 - small gain)                                   peak gains, Lipschitz e
 
-The derivation is in `isojepa.plan.regret`, the functions in `isojepa.theory.closed_loop`. Not in the paper.
+The derivation is in `isojepa.plan.regret`, the functions in `isojepa.certificates.closed_loop`. Not in
+the paper.
 """
 
 import math
@@ -14,8 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import linalg
 
-from isojepa.theory.check import Parts, at_least, check, close, vanishes
-from isojepa.theory.closed_loop import (
+from isojepa.certificates.closed_loop import (
     Model,
     Radii,
     RegretLimit,
@@ -29,6 +29,7 @@ from isojepa.theory.closed_loop import (
     riccati_shift,
     spectral_radius,
 )
+from isojepa.theory.check import Parts, at_least, check, close, vanishes
 from isojepa.theory.planning import Plane, draw
 
 SIZES = range(1, 7)
