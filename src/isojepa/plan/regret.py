@@ -26,8 +26,8 @@ average cost of a step beyond the least one.
 6. Together: regret <= (gain_shift (|y| + |d|) + |G*^1/2 K| (|e(y)| + L |d|))^2.
 
 Every function is in `isojepa.certificates.closed_loop` and checked by `isojepa theory --only planning`. What
-is not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen in
-a sample; there the number is a diagnostic, and is called so.
+is not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen
+in a sample; there the number is a diagnostic, and is called so.
 """
 
 import math

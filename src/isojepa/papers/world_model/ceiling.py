@@ -23,8 +23,8 @@ SPREADS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.
 PLATEAU = 0.9  # correlation from which the published R^2 is the same
 DIGIT = 0.005  # half a unit of the last printed digit
 STATES, BINS = 4_000_000, 500
-PUBLISHED: dict[Any, dict[str, Any]] = {
-    row["rho"]: row for row in read_published("identifiability_reacher_ou")
+PUBLISHED: dict[float, dict[str, Any]] = {
+    float(str(row["rho"])): row for row in read_published("identifiability_reacher_ou")
 }
 
 

@@ -94,7 +94,7 @@ class Reacher:
         data: str = "",
         processes: int | None = None,
     ) -> "Reacher":
-        """Pairs of the stationary Gaussian process, whose every assumption the theorems make.
+        """Pairs of the stationary Gaussian process, as the theorems ask; that frames tell all takes `squash`.
 
         Args:
             rho: correlation of a pair, in (0, 1).
