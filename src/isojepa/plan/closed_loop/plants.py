@@ -1,0 +1,46 @@
+"""A plant: what is controlled. Several copies of it move at once, each from a state of its own."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from isojepa.plan.planners.problems import ActionSpace
+
+
+@dataclass(frozen=True)
+class State:
+    """Where copies of a plant are.
+
+    Attributes:
+        qpos, qvel: (copies, joints) positions and velocities.
+    """
+
+    qpos: np.ndarray
+    qvel: np.ndarray
+
+
+class Plant(Protocol):
+    """What is controlled."""
+
+    @property
+    def space(self) -> ActionSpace:
+        """Of the actions of one step."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """That one step takes."""
+        ...
+
+    def reset(self, qpos: np.ndarray, qvel: np.ndarray) -> State:
+        """Put copies, as many as there are rows, into states (copies, joints)."""
+        ...
+
+    def step(self, actions: np.ndarray) -> State:
+        """Move the copies by one step each, under actions (copies, m)."""
+        ...
+
+    def observe(self, qpos: np.ndarray) -> np.ndarray:
+        """Frames of positions (n, joints): uint8 (n, height, width, 3)."""
+        ...
