@@ -64,11 +64,12 @@ class ReacherPlant:
         """Put copies of the arm, as many as there are rows, into states (copies, 2).
 
         Raises:
-            ValueError: a wrist is beyond its limit, or something is not finite.
+            ValueError: something is not finite, or not two numbers a row.
         """
-        qpos, qvel = check_angles("qpos", qpos), np.asarray(qvel, dtype=np.float64)
-        if qvel.shape != qpos.shape or not np.isfinite(qvel).all():
-            raise ValueError(f"qvel must be finite and {qpos.shape} as qpos, got {qvel.shape}")
+        # the wrist's limit is a stiff spring: recorded rows may lie a little beyond it
+        qpos, qvel = _pairs("qpos", qpos), _pairs("qvel", qvel)
+        if qvel.shape != qpos.shape:
+            raise ValueError(f"qvel must be {qpos.shape} as qpos, got {qvel.shape}")
         while len(self._data) < len(qpos):
             self._data.append(self._mujoco.MjData(self.model))
         del self._data[len(qpos) :]
@@ -192,14 +193,12 @@ def plant_mass(plant: ReacherPlant, wrist: float) -> np.ndarray:
 
 
 def check_angles(name: str, qpos: Any) -> np.ndarray:
-    """Angles (n, 2) that the arm can take, as float64.
+    """Angles (n, 2) at which the arm can rest, as float64.
 
     Raises:
         ValueError: they are not finite, not two a row, or the wrist cannot be there.
     """
-    angles = np.asarray(qpos, dtype=np.float64)
-    if angles.ndim != 2 or angles.shape[1] != 2 or not np.isfinite(angles).all():
-        raise ValueError(f"{name} must be finite angles (n, 2) of shoulder and wrist, got {shown(qpos)}")
+    angles = _pairs(name, qpos)
     beyond = np.abs(angles[:, 1]) > WRIST
     if beyond.any():
         raise ValueError(
@@ -207,6 +206,13 @@ def check_angles(name: str, qpos: Any) -> np.ndarray:
             f"{angles[beyond][0, 1]:.4g}: out of reach"
         )
     return angles
+
+
+def _pairs(name: str, values: Any) -> np.ndarray:
+    pairs = np.asarray(values, dtype=np.float64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.isfinite(pairs).all():
+        raise ValueError(f"{name} must be finite numbers (n, 2) of shoulder and wrist, got {shown(values)}")
+    return pairs
 
 
 def _description() -> tuple[str, dict[str, bytes]]:

@@ -57,7 +57,7 @@ class Episodes:
         return Episodes(*([column[int(place)] for place in places] for column in columns))
 
     def split(self, share: float, generator: torch.Generator) -> tuple["Episodes", "Episodes"]:
-        """Two parts, the second with a share of the episodes: what models are fitted on, and what is held out.
+        """Two parts, the second with a share of the episodes: to fit models on, and to hold out.
 
         Raises:
             ValueError: one of them would be empty.

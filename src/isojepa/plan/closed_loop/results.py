@@ -45,7 +45,7 @@ class Evaluation:
     Attributes:
         rules: what counts as success.
         outcomes: of each controller, one for each seed and stream.
-        removed: starts that were solved already, and left out.
+        removed: tasks that were left out.
         confidence: of the intervals.
     """
 
@@ -63,7 +63,7 @@ class Evaluation:
         return share(self._by_task(name), self.confidence)
 
     def difference(self, first: str, second: str) -> Interval:
-        """How much more often the first succeeds than the second on the same tasks, by bootstrap over them."""
+        """How much more often the first succeeds than the second on the same tasks, by bootstrap."""
         return _bootstrap(self._by_task(first) - self._by_task(second), self.confidence)
 
     def _by_task(self, name: str) -> np.ndarray:
@@ -123,7 +123,7 @@ class Evaluation:
 
 
 def share(values: np.ndarray, confidence: float) -> Interval:
-    """The mean of values (n,) in [0, 1] and its interval: bootstrap, or exact where all are 0 or all are 1."""
+    """The mean of values (n,) in [0, 1] and its interval: bootstrap, or exact where all are 0 or 1."""
     if values.min() != values.max() or values[0] not in (0, 1):
         return _bootstrap(values, confidence)
     n, miss = len(values), (1 - confidence) / 2

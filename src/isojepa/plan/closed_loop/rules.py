@@ -17,7 +17,7 @@ import torch
 
 from isojepa.arguments import check_count, check_fields, check_number, checked
 from isojepa.names import choose
-from isojepa.plan.closed_loop.reacher import check_angles
+from isojepa.plan.closed_loop.reacher import WRIST, check_angles
 from isojepa.plan.closed_loop.recording import Episodes, gaussian_poses, uniform_poses
 
 _TURN = 2 * np.pi
@@ -73,7 +73,7 @@ class Tasks:
     Attributes:
         qpos, qvel: (tasks, joints) at the start.
         goals: (tasks, joints).
-        removed: starts that were solved already, and left out.
+        removed: that were solved already, or whose goal nothing can hold, and were left out.
     """
 
     qpos: np.ndarray
@@ -161,10 +161,11 @@ def _kept(draw: Draw, count: int, rules: Rules) -> Tasks:
         keep = np.full(len(qpos), True)
         if not rules.solved:
             keep = rules.errors(qpos, goals) >= rules.tolerance
+            keep &= np.abs(goals[:, 1]) <= WRIST  # beyond, where nothing can hold it, a wrist only bounces
         parts.append((qpos[keep], qvel[keep], goals[keep]))
         have += int(keep.sum())
         removed += int((~keep).sum())
         if removed > 100 * count:
-            raise ValueError(f"starts must not all be solved already, got {removed} of {removed + have}")
+            raise ValueError(f"tasks must not all be solved already, got {removed} of {removed + have}")
     qpos, qvel, goals = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Tasks(qpos, qvel, goals, removed)

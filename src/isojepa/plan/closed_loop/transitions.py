@@ -109,7 +109,7 @@ def fit_transition(
     *,
     block: int = 1,
     kind: str = "network",
-    steps: int = 2000,
+    steps: int = 1000,
     seed: int = 0,
 ) -> Transition:
     """Fit a transition on some episodes and score it on others.

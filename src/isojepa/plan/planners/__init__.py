@@ -1,4 +1,4 @@
-"""Planners over any model of a latent: search, gradients, quadratic programmes, and a policy without search."""
+"""Planners over any model of a latent: search, gradients, quadratic programmes, and a policy without any."""
 
 from isojepa.plan.planners.cem import CEM, ICEM
 from isojepa.plan.planners.costs import GoalCost, wrapped

@@ -51,7 +51,7 @@ class InverseDynamics:
         goal_width: int | None = None,
         reach: int = 10,
         ahead: int = 5,
-        steps: int = 2000,
+        steps: int = 1000,
         seed: int = 0,
     ) -> "InverseDynamics":
         """Train a policy on recorded episodes.

@@ -5,9 +5,9 @@ differentiation: exact for a linear model. The latents are then affine in the ac
 
     min over a in [low, high]    |R (G a + f - g)|^2 + effort |a|^2
 
-is solved in closed form and clipped; where bounds are active, accelerated projected gradients (Nesterov) go on
-from there to the optimum within them. For models that are not linear a few passes, each around the plan of
-the pass before, are Gauss-Newton.
+is solved in closed form and clipped; where bounds are active, accelerated projected gradients (Nesterov) go
+on from there to the optimum within them. For models that are not linear a few passes, each around the plan
+of the pass before, are Gauss-Newton.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,9 @@ r"""Model predictive path integrals: the mean of all candidates, the cheap ones 
 
     a <- sum_i w_i a^i,    w_i = exp(-(S_i - min S) / lambda) / sum_j exp(-(S_j - min S) / lambda)
 
-with candidates a^i = a + noise of cost S_i (Williams et al. 2017). lambda is given in units of how much dearer
-than the best the average candidate is, since costs of latents have no units of their own; the noise shrinks
-from one iteration to the next.
+with candidates a^i = a + noise of cost S_i (Williams et al. 2017). lambda is given in units of how much more
+than the best the average candidate costs, since costs of latents have no units of their own; the noise
+shrinks from one iteration to the next.
 """
 
 from dataclasses import dataclass

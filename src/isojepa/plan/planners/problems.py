@@ -9,6 +9,7 @@ un-scaled, clipped to the bounds, and only then shown to the model, so that what
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +31,7 @@ class Cost(Protocol):
     """What a plan costs."""
 
     def __call__(self, latents: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
-        """Costs (...) of latents (..., horizon, dim) after actions (..., horizon, m), for goals (..., dim)."""
+        """Costs (...) of latents (..., horizon, dim) after actions (..., horizon, m); goals (..., dim)."""
         ...
 
 
@@ -89,17 +90,15 @@ class ActionSpace:
 
     def blocks(self, count: int) -> "ActionSpace":
         """Of `count` actions one after the other as one: what a model that steps over several needs."""
-        parts = (self.low, self.high, self.mean, self.deviation)
-        low, high, mean, deviation = (None if part is None else part.repeat(count) for part in parts)
-        assert low is not None and high is not None
-        return ActionSpace(low, high, mean, deviation)
+        return self._with(lambda part: part.repeat(count))
 
     def to(self, like: Tensor) -> "ActionSpace":
         """In the type and on the device of a tensor."""
-        parts = (self.low, self.high, self.mean, self.deviation)
-        low, high, mean, deviation = (None if part is None else part.to(like) for part in parts)
-        assert low is not None and high is not None
-        return ActionSpace(low, high, mean, deviation)
+        return self._with(lambda part: part.to(like))
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> "ActionSpace":
+        mean, deviation = (None if part is None else change(part) for part in (self.mean, self.deviation))
+        return ActionSpace(change(self.low), change(self.high), mean, deviation)
 
 
 @dataclass(frozen=True)

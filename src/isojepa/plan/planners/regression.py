@@ -42,7 +42,7 @@ class Standardised(nn.Module):
 
 
 def fit_network(
-    x: Tensor, y: Tensor, *, width: int = 128, layers: int = 3, steps: int = 2000, seed: int = 0
+    x: Tensor, y: Tensor, *, width: int = 64, layers: int = 3, steps: int = 1000, seed: int = 0
 ) -> Standardised:
     """A network of least squared error, of standardised columns; in evaluation mode.
 
