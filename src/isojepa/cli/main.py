@@ -88,6 +88,16 @@ COMMANDS = {
         "Same",
         "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
     ),
+    "evaluate": Command(
+        "isojepa.cli.evaluate",
+        "Evaluate",
+        "How often does planning in a latent reach its goal? Closed loop in the Reacher, with intervals.",
+    ),
+    "plan": Command(
+        "isojepa.cli.plan",
+        "Plan",
+        "Plan from one pose of the Reacher to another in a latent, and let the arm go there.",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

@@ -45,15 +45,18 @@ class Frames:
     Attributes:
         model: from pictures (n, 3, size, size) to latents; a module or function.
         mean, std: of the channels, that pixels in [0, 1] are normalised by.
+        size: side of the frames in pixels.
         batch: frames that are encoded at once.
     """
 
     model: nn.Module | Callable[[Tensor], Any]
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
+    size: int = 64
     batch: int = 256
 
     def __post_init__(self) -> None:
+        check_count("size", self.size)
         check_count("batch", self.batch)
 
     def __call__(self, plant: Plant, qpos: np.ndarray) -> Tensor:
@@ -61,7 +64,7 @@ class Frames:
         return torch.cat(parts).float()
 
     def _encoded(self, plant: Plant, qpos: np.ndarray) -> Tensor:
-        frames = torch.from_numpy(plant.observe(qpos)).movedim(-1, 1).float() / 255
+        frames = torch.from_numpy(plant.observe(qpos, self.size)).movedim(-1, 1).float() / 255
         mean, std = (frames.new_tensor(part)[:, None, None] for part in (self.mean, self.std))
         return embed(self.model, (frames - mean) / std)
 

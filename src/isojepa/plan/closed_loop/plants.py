@@ -41,6 +41,6 @@ class Plant(Protocol):
         """Move the copies by one step each, under actions (copies, m)."""
         ...
 
-    def observe(self, qpos: np.ndarray) -> np.ndarray:
-        """Frames of positions (n, joints): uint8 (n, height, width, 3)."""
+    def observe(self, qpos: np.ndarray, size: int) -> np.ndarray:
+        """Frames of positions (n, joints): uint8 (n, size, size, 3)."""
         ...

@@ -35,16 +35,14 @@ class ReacherPlant:
 
     Args:
         repeat: steps of the physics, 0.02 s each, for which an action is held.
-        size: side of the frames in pixels.
 
     Raises:
         ImportError: MuJoCo or dm_control is not installed.
     """
 
     @checked
-    def __init__(self, repeat: int = 1, size: int = 64) -> None:
+    def __init__(self, repeat: int = 1) -> None:
         self.repeat = check_count("repeat", repeat)
-        self.size = check_count("size", size)
         self._mujoco = import_mujoco()
         self.model = self._mujoco.MjModel.from_xml_string(*_description())
         target = self.model.geom("target")
@@ -52,7 +50,7 @@ class ReacherPlant:
         target.size[0] = _TARGET_SIZE
         self._data: list[Any] = []
         self._shown = self._mujoco.MjData(self.model)
-        self._renderer: Renderer | None = None
+        self._renderers: dict[int, Renderer] = {}
         self.space = ActionSpace.box(2)
 
     @property
@@ -101,32 +99,27 @@ class ReacherPlant:
             self._mujoco.mj_step(self.model, data, self.repeat)
         return self.state
 
-    def observe(self, qpos: np.ndarray) -> np.ndarray:
+    def observe(self, qpos: np.ndarray, size: int) -> np.ndarray:
         """Frames of angles (n, 2): uint8 (n, size, size, 3).
 
         Raises:
             NoRendering: nothing here draws.
+            ValueError: the size is larger than the model's buffer, 480.
         """
-        return self.render(qpos, self.size)
-
-    def render(self, qpos: np.ndarray, size: int) -> np.ndarray:
-        """Frames of any size up to that of the model's buffer, 480."""
-        if self._renderer is None or self._renderer_size != size:
-            self.close()
-            self._renderer, self._renderer_size = Renderer(self.model, size, size), size
+        if size not in self._renderers:
+            self._renderers[size] = Renderer(self.model, size, size)
         frames = np.empty((len(qpos), size, size, 3), dtype=np.uint8)
         for frame, position in zip(frames, qpos, strict=True):
             self._shown.qpos[:] = position
             self._mujoco.mj_kinematics(self.model, self._shown)
             self._mujoco.mj_camlight(self.model, self._shown)
-            frame[:] = self._renderer.render(self._shown, _CAMERA)
+            frame[:] = self._renderers[size].render(self._shown, _CAMERA)
         return frames
 
     def close(self) -> None:
         """Let go of what frames are drawn with."""
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        while self._renderers:
+            self._renderers.popitem()[1].close()
 
     def __enter__(self) -> "ReacherPlant":
         return self

@@ -11,7 +11,7 @@ import torch
 from isojepa.certificates.intervals import Interval
 from isojepa.names import choose
 from isojepa.plan.closed_loop.controllers import Spent
-from isojepa.plan.closed_loop.rules import Rules
+from isojepa.plan.closed_loop.rules import Rules, Tasks
 from isojepa.seeds import generator
 
 _DRAWS = 4000  # of the bootstrap
@@ -24,7 +24,8 @@ class Outcome:
     Attributes:
         seed, stream: of the tasks, and of the noise.
         success: (tasks,) whether each counts.
-        last, nearest: (tasks,) rad from the goal at the end, and at the nearest.
+        qpos: (tasks, budget + 1, joints), the start first.
+        errors: (tasks, budget + 1) rad from the goal at each step, the start first.
         spent: what planning took.
         seconds: that the runs took, all side by side.
     """
@@ -32,8 +33,8 @@ class Outcome:
     seed: int
     stream: int
     success: np.ndarray
-    last: np.ndarray
-    nearest: np.ndarray
+    qpos: np.ndarray
+    errors: np.ndarray
     spent: Spent
     seconds: float
 
@@ -44,15 +45,20 @@ class Evaluation:
 
     Attributes:
         rules: what counts as success.
+        tasks: starts and goals of each seed.
         outcomes: of each controller, one for each seed and stream.
-        removed: tasks that were left out.
         confidence: of the intervals.
     """
 
     rules: Rules
+    tasks: Mapping[int, Tasks]
     outcomes: Mapping[str, Sequence[Outcome]]
-    removed: int
     confidence: float = 0.95
+
+    @property
+    def removed(self) -> int:
+        """Tasks that were left out: solved already, or with goals that nothing can hold."""
+        return sum(one.removed for one in self.tasks.values())
 
     def success(self, name: str) -> Interval:
         """Share of runs that succeed, with an interval by bootstrap over tasks.
@@ -90,7 +96,7 @@ class Evaluation:
                     "high": rate.high,
                     "runs": int(sum(len(one.success) for one in outcomes)),
                     "tasks": len(self._by_task(name)),
-                    "median_error": float(np.median(np.concatenate([one.last for one in outcomes]))),
+                    "median_error": float(np.median(np.concatenate([one.errors[:, -1] for one in outcomes]))),
                     "plans": plans,
                     "ms_per_plan": 1e3 * planned / problems if problems else 0.0,
                     "ms_per_batch": 1e3 * planned / plans if plans else 0.0,

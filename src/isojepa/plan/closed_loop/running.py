@@ -46,7 +46,8 @@ def run(plant: Plant, controller: Controller, tasks: Tasks, budget: int, generat
     # steps move positions by the new velocity: a step before, the plant was here
     before = State(tasks.qpos - plant.seconds * tasks.qvel, tasks.qvel)
     pilot = controller.begin(plant, tasks.goals)
-    poses, done = [state.qpos], []
+    poses: list[np.ndarray] = [state.qpos]
+    done: list[np.ndarray] = []
     while len(done) < budget:
         actions = pilot.act(state, before, generator)
         for step in range(min(actions.shape[1], budget - len(done))):
@@ -82,10 +83,10 @@ def evaluate(
     """
     check_count("streams", streams)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in controllers}
-    drawn = [tasks(make_generator(seed, "tasks")) for seed in seeds]
+    drawn = {seed: tasks(make_generator(seed, "tasks")) for seed in seeds}
     total, done = len(controllers) * len(drawn) * streams, 0
     for name, controller in controllers.items():
-        for seed, one in zip(seeds, drawn, strict=True):
+        for seed, one in drawn.items():
             for stream in range(streams):
                 if progress is not None:
                     progress(done, total, name)
@@ -93,16 +94,8 @@ def evaluate(
                 source = make_generator(seed, "planner", name, stream)
                 runs = run(plant, controller, one, rules.budget, source)
                 errors = rules.errors(runs.qpos, one.goals[:, None])
-                outcomes[name].append(
-                    Outcome(
-                        seed,
-                        stream,
-                        rules.succeeded(errors),
-                        errors[:, -1],
-                        errors.min(1),
-                        runs.spent,
-                        time.perf_counter() - began,
-                    )
-                )
+                spent, seconds = runs.spent, time.perf_counter() - began
+                outcome = Outcome(seed, stream, rules.succeeded(errors), runs.qpos, errors, spent, seconds)
+                outcomes[name].append(outcome)
                 done += 1
-    return Evaluation(rules, outcomes, sum(one.removed for one in drawn), confidence)
+    return Evaluation(rules, drawn, outcomes, confidence)

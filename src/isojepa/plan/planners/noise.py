@@ -40,4 +40,5 @@ def coloured(shape: tuple[int, ...], beta: float, generator: torch.Generator, li
     # white noise has the same power at all frequencies: its transform is weighted and taken back
     gain = torch.sqrt(spectrum(horizon, beta) * horizon).to(white)
     weighted = torch.fft.rfft(white, dim=-2) * gain[:, None]
-    return torch.fft.irfft(weighted, n=horizon, dim=-2)
+    noise: Tensor = torch.fft.irfft(weighted, n=horizon, dim=-2)
+    return noise
