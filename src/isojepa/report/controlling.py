@@ -113,4 +113,4 @@ def _films(films: Mapping[str, bytes]) -> Part:
         for name, content in films.items()
     )
     words = "The first task, as fast as it was. The goal is a ghost; the red target takes no part."
-    return Part(section("films", lead("The arm", words), f'<div class="panels">{figures}</div>'))
+    return Part(section("films", lead("The arm", words), f'<div class="films">{figures}</div>'))

@@ -28,6 +28,7 @@ from isojepa.plan.planners.costs import GoalCost
 from isojepa.plan.planners.gradient import Gradient
 from isojepa.plan.planners.inverse import InverseDynamics
 from isojepa.plan.planners.linear_mpc import LinearMPC
+from isojepa.plan.planners.models import LinearDynamics
 from isojepa.plan.planners.mppi import MPPI
 from isojepa.plan.planners.problems import Planner
 
@@ -39,6 +40,7 @@ SEARCHES: dict[str, Callable[[int], Planner]] = {
     "mpc": lambda horizon: LinearMPC(horizon, passes=2),
 }
 PLANNERS = (*SEARCHES, "inverse")
+_POLICY_BLOCK = 2  # steps of the plant that a policy acts for at once: it costs nothing to ask it again
 
 
 @dataclass(frozen=True)
@@ -125,20 +127,16 @@ class Learned:
         width = self.fitted.goal_width
         cost = setting.cost(width, self.scale)
         perception = TwoFrames(self.encoder if eyes is None else eyes)
+        if planner == "inverse":
+            block = min(_POLICY_BLOCK, setting.block)
+            policy = InverseDynamics.fit(
+                *self.fitted.blocked(block), goal_width=width, reach=2 * block, ahead=block, seed=self.seed
+            )
+            told = LinearDynamics.fit(*self.fitted.rows(block))  # what it costs; the policy needs no model
+            return LatentController(perception, told, cost, policy, block, warm=False)
+        made = choose("planner", planner, SEARCHES)(setting.horizon)
         transition = self.transition(setting.block)
-        if planner != "inverse":
-            made = choose("planner", planner, SEARCHES | {"inverse": SEARCHES["mpc"]})(setting.horizon)
-            return LatentController(perception, transition, cost, made, setting.block, setting.execute)
-        latents, actions = self.fitted.blocked(setting.block)
-        policy = InverseDynamics.fit(
-            latents,
-            actions,
-            goal_width=width,
-            reach=2 * setting.block,
-            ahead=setting.block,
-            seed=self.seed,
-        )
-        return LatentController(perception, transition, cost, policy, setting.block, warm=False)
+        return LatentController(perception, transition, cost, made, setting.block, setting.execute)
 
 
 def oracle(plant: ReacherPlant, setting: Setting, planner: str = "mpc") -> LatentController:

@@ -73,7 +73,7 @@ class CEM:
         stay = mean.new_empty((len(problem), 0, *mean.shape[1:]))
         for count in self.populations:
             drawn = coloured((len(problem), count, *mean.shape[1:]), self.colour, generator, mean)
-            drawn = space.clip(drawn.mul_(deviation[:, None]).add_(mean[:, None]))
+            drawn = space.clip(torch.addcmul(mean[:, None], drawn, deviation[:, None]))
             drawn[:, 0] = mean
             drawn = torch.cat((drawn, stay), 1) if stay.shape[1] else drawn
             costs = problem.costs(drawn)

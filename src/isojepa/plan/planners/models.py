@@ -3,7 +3,8 @@ r"""Models of the latent that planners step: linear ones, fitted in closed form,
     h' = A h + B a + c
 
 A and B are those of least squares on recorded (h, a, h'), in float64. In rotated latents Q h the same fit
-gives Q A Q^T and Q B, so whatever is planned is the same.
+gives Q A Q^T and Q B, so whatever is planned is the same. Directions of the latent in which it does not vary
+beyond the rounding of an encoder's float32 have no coefficients: fitted to rounding, they would be huge.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.linear import least_squares
+_ROUNDING = 1e-5  # of a singular value against the largest, columns scaled to variance 1
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,13 @@ class LinearDynamics:
         x = np.concatenate((h, actions), 1)
         if len(x) <= x.shape[1]:
             raise ValueError(f"h must have more than {x.shape[1]} rows to fit a model to, got {len(x)}")
-        found = least_squares(x, h_next)
-        matrix = torch.from_numpy(found.matrix.T.copy())
-        offset = torch.from_numpy(found.offset - found.centre @ found.matrix)
-        return cls(matrix[:, : h.shape[1]], matrix[:, h.shape[1] :], offset)
+        centre, middle = x.mean(0), h_next.mean(0)
+        scale = x.std(0)
+        scale[scale <= _ROUNDING * np.abs(centre)] = np.inf
+        coefficients, *_ = np.linalg.lstsq((x - centre) / scale, h_next - middle, rcond=_ROUNDING)
+        found = torch.from_numpy((coefficients / scale[:, None]).T.copy())
+        offset = torch.from_numpy(middle) - found @ torch.from_numpy(centre)
+        return cls(found[:, : h.shape[1]], found[:, h.shape[1] :], offset)
 
     def step(self, h: Tensor, a: Tensor) -> Tensor:
         """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""

@@ -33,12 +33,12 @@ def coloured(shape: tuple[int, ...], beta: float, generator: torch.Generator, li
         generator: draws it.
         like: whose type and device it has.
     """
-    white = normal(shape, generator, like)
-    horizon = shape[-2]
-    if not beta or horizon < 2:
-        return white
-    # white noise has the same power at all frequencies: its transform is weighted and taken back
-    gain = torch.sqrt(spectrum(horizon, beta) * horizon).to(white)
-    weighted = torch.fft.rfft(white, dim=-2) * gain[:, None]
-    noise: Tensor = torch.fft.irfft(weighted, n=horizon, dim=-2)
-    return noise
+    *rows, horizon, width = shape
+    # steps lie one after the other in memory: each is then read, by the model, in one piece
+    white = normal((horizon, *rows, width), generator, like)
+    if beta and horizon > 1:
+        # white noise has the same power at all frequencies: its transform is weighted and taken back
+        gain = torch.sqrt(spectrum(horizon, beta) * horizon).to(white)
+        weighted = torch.fft.rfft(white, dim=0) * gain.view(-1, *[1] * (white.ndim - 1))
+        white = torch.fft.irfft(weighted, n=horizon, dim=0)
+    return white.movedim(0, -2)
