@@ -120,7 +120,7 @@ class Controlled:
         poses = np.concatenate(list(episodes.qpos))
         poses = poses[:: max(1, len(poses) // _MAPPED)]
         h1, h2 = (one(plant, poses).double().numpy() for one in (first, second))
-        return AlignmentMap().fit(h1, h2)
+        return AlignmentMap(constant="ignore").fit(h1, h2)
 
 
 def open_encoder(source: Path, size: int = 64) -> Encoder:
