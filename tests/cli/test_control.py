@@ -127,7 +127,7 @@ def test_a_record_sees_frames_of_its_own_size(capsys, tmp_path):
         (("evaluate", "angles", "--planner", "cme"), "did you mean 'cem'"),
         (("evaluate", "angles", "--protocol", "strict"), "protocol must be one of fair, published"),
         (
-            ("evaluate", "angles", "--goals", "normal", "--recorded", "8", "--transition", "linear"),
+            ("evaluate", "angles", "--goals", "normal"),
             "goals must be",
         ),
         (("evaluate", "angles", "--setting", "mine"), "setting must be one of"),

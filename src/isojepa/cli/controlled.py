@@ -38,6 +38,7 @@ _HELD_OUT = 0.3  # of the episodes
 _MAPPED = 2000  # rows that a map between encoders is fitted on
 _KNOWN: dict[str, Callable[[], Encoder]] = {
     "angles": Angles,
+    "seen": lambda: Angles(wrapped=True),
     "rotated": lambda: rotated(Angles(), 2),
     "warped": lambda: warped(Angles()),
     "random": lambda: Frames(nn.Sequential(ConvNet(3, (16, 32, 64)), nn.Flatten())),
@@ -89,11 +90,11 @@ class Controlled:
         values["execute"] = min(values["execute"], values["horizon"])
         return Setting(**values)
 
-    def learn_from(self, plant: ReacherPlant) -> tuple[Episodes, Episodes]:
-        """Episodes to fit on, and others that are held out."""
+    def learn_from(self, plant: ReacherPlant, start: str = "gaussian") -> tuple[Episodes, Episodes]:
+        """Episodes to fit on, and others that are held out; recorded ones start by a law of poses."""
         check_count("recorded", self.recorded, 4)
         if self.episodes is None:
-            found = record(plant, self.recorded, 100, generator(self.seed, "episodes"))
+            found = record(plant, self.recorded, 100, generator(self.seed, "episodes"), start=start)
         else:
             found = read_episodes(self.episodes, self.recorded)
         return found.split(_HELD_OUT, generator(self.seed, "split"))

@@ -43,8 +43,8 @@ class Evaluate(Controlled):
 
     file.py:function:  an encoder of your own, from pictures (n, 3, size, size) to rows
 
-    angles, rotated, warped, random:  the true angles, a rotation of them, a map of them that is not linear,
-    and an untrained network of frames
+    angles, seen, rotated, warped, random:  the true angles, what a frame can tell of them (modulo 2 pi), a
+    rotation of them, a map of them that is not linear, and an untrained network of frames
 
     A transition is fitted on recorded episodes in each encoder's latent, and each planner plans in it. Beside
     them stand random actions, none, and an oracle that knows the true state and the arm's equations.
@@ -63,7 +63,7 @@ class Evaluate(Controlled):
     """
 
     encoders: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="ENCODERS")]]
-    """Records, file.py:function, or angles, rotated, warped, random."""
+    """Records, file.py:function, or angles, seen, rotated, warped, random."""
     protocol: str = "fair"
     """fair or published."""
     goals: str = ""
@@ -86,15 +86,17 @@ class Evaluate(Controlled):
         if not self.encoders or not self.planner or not self.seeds:
             raise ValueError("encoders, planner and seeds must each be one at least")
         rules = choose("protocol", self.protocol, PROTOCOLS)
+        goals = self.goals or ("episodes" if self.protocol == "published" else "gaussian")
+        choose("goals", goals, dict.fromkeys(_GOALS))
         if self.budget is not None:
             rules = replace(rules, budget=check_count("budget", self.budget, max(1, rules.hold)))
         with ReacherPlant() as plant:
             with progress_bar("controlling") as progress:
-                parts = self.learn_from(plant)
+                parts = self.learn_from(plant, "gaussian" if goals == "gaussian" else "uniform")
                 found = evaluate(
                     plant,
                     self._controllers(plant, parts, progress),
-                    lambda source: self._tasks(rules, parts[1], source),
+                    lambda source: self._tasks(goals, rules, parts[1], source),
                     rules,
                     seeds=self.seeds,
                     streams=self.streams,
@@ -117,9 +119,8 @@ class Evaluate(Controlled):
             found |= {f"{source}, {planner}": make(planner, setting) for planner in self.planner}
         return {**found, "oracle": oracle(plant, setting), "random actions": chance(), "no action": rest()}
 
-    def _tasks(self, rules: Rules, held_out: Episodes, source: torch.Generator) -> Tasks:
-        goals = self.goals or ("episodes" if self.protocol == "published" else "gaussian")
-        if choose("goals", goals, dict.fromkeys(_GOALS, goals)) == "episodes":
+    def _tasks(self, goals: str, rules: Rules, held_out: Episodes, source: torch.Generator) -> Tasks:
+        if goals == "episodes":
             return tasks_from_episodes(held_out, self.tasks, rules, source)
         return drawn_tasks(goals, self.tasks, rules, source)
 
@@ -137,8 +138,13 @@ class Evaluate(Controlled):
         if self.report is not None:
             from isojepa.report.controlling import write_control  # only for those who draw
 
-            asked = {"encoders": [str(one) for one in self.encoders], "planner": list(self.planner)}
-            asked |= {"protocol": self.protocol, "goals": self.goals, "seeds": list(self.seeds)}
+            asked = {
+                "encoders": ", ".join(map(str, self.encoders)),
+                "planner": ", ".join(self.planner),
+                "protocol": self.protocol,
+                "goals": self.goals,
+                "seeds": ", ".join(map(str, self.seeds)),
+            }
             write_control(self.report, found, films, seconds=plant.seconds, config=asked)
             if not self.json:
                 out.print(f"\nOpen {self.report} in a browser.", markup=False)

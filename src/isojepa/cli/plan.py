@@ -28,11 +28,11 @@ from isojepa.seeds import generator
 class Plan(Controlled):
     """Plan from one pose of the Reacher to another in a latent, and let the arm go there.
 
-    ENCODER is a record of an encoder of frames, file.py:function, or angles, rotated, warped, random, as of
-    `isojepa evaluate`. Poses are two angles in rad, of the shoulder, which turns freely, and of the wrist,
-    within 2.79 on both sides; the goal is shown to the encoder as an image. What was done is printed, and
-    whether the arm stays within 0.05 rad of the goal for the last 10 of 100 steps of 0.02 s; the exit code
-    is 1 if it does not.
+    ENCODER is a record of an encoder of frames, file.py:function, or angles, seen, rotated, warped, random,
+    as of `isojepa evaluate`. Poses are two angles in rad, of the shoulder, which turns freely, and of the
+    wrist, within 2.79 on both sides; the goal is shown to the encoder as an image. What was done is printed,
+    and whether the arm stays within 0.05 rad of the goal for the last 10 of 100 steps of 0.02 s; the exit
+    code is 1 if it does not.
 
     isojepa plan angles --start 0,0 --goal 1.5,-1 --gif arm.gif
 
@@ -40,7 +40,7 @@ class Plan(Controlled):
     """
 
     encoder: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="ENCODER")]]
-    """Record, file.py:function, or angles, rotated, warped, random."""
+    """Record, file.py:function, or angles, seen, rotated, warped, random."""
     start: str
     """Two angles, e.g. 0,0; where the first is negative, --start=-1,0."""
     goal: str

@@ -48,4 +48,8 @@ def animated(frames: np.ndarray, seconds: float) -> bytes:
 
 def write_film(path: Path, content: bytes) -> None:
     """Write a GIF."""
-    write_whole(path, lambda part: part.write_bytes(content))
+
+    def write(part: Path) -> None:
+        part.write_bytes(content)
+
+    write_whole(path, write)

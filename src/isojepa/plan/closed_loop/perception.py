@@ -19,6 +19,7 @@ from isojepa.align.maps import AlignmentMap
 from isojepa.arguments import check_count
 from isojepa.encoders.modes import embed
 from isojepa.plan.closed_loop.plants import Plant, State
+from isojepa.plan.planners.costs import wrapped
 from isojepa.seeds import generator
 
 
@@ -32,10 +33,17 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Angles:
-    """The true angles."""
+    """The true angles.
+
+    Attributes:
+        wrapped: modulo 2 pi, between -pi and pi: the most that a frame can tell.
+    """
+
+    wrapped: bool = False
 
     def __call__(self, plant: Plant, qpos: np.ndarray) -> Tensor:
-        return torch.as_tensor(qpos, dtype=torch.float32)
+        angles = torch.as_tensor(qpos, dtype=torch.float32)
+        return wrapped(angles) if self.wrapped else angles
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from isojepa.arguments import check_count, check_fields, check_number, checked
-from isojepa.names import choose
 from isojepa.plan.closed_loop.reacher import WRIST, check_angles
-from isojepa.plan.closed_loop.recording import Episodes, gaussian_poses, uniform_poses
+from isojepa.plan.closed_loop.recording import Episodes, draw_poses
 
 _TURN = 2 * np.pi
 Draw = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -129,11 +128,10 @@ def drawn_tasks(law: str, count: int, rules: Rules, generator: torch.Generator) 
         ValueError: the law is unknown.
     """
     check_count("count", count)
-    poses = choose("law", law, {"gaussian": gaussian_poses, "uniform": uniform_poses})
 
     def draw(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        qpos = poses(n, generator)
-        return qpos, np.zeros_like(qpos), poses(n, generator)
+        qpos = draw_poses(law, n, generator)
+        return qpos, np.zeros_like(qpos), draw_poses(law, n, generator)
 
     return _kept(draw, count, rules)
 

@@ -4,6 +4,9 @@ r"""The transition in the latent, fitted on recorded episodes: linear, with a sm
 
 over blocks of b steps of the plant, s_t being an encoder's latents with their change (see `perception`). Rows
 are from episodes with actions, never from pairs that no action made; the error is that of held-out episodes.
+
+A frame shows an angle modulo 2 pi, so the latent of an arm that turns jumps somewhere. Rows across a jump, 20
+times longer than the median row, are left out of the fit and of its score, and counted.
 """
 
 from collections.abc import Sequence
@@ -24,6 +27,7 @@ from isojepa.plan.planners.problems import Dynamics
 from isojepa.plan.planners.regression import Standardised, fit_network
 
 KINDS = {"linear": 0, "network": 3}  # layers of the network
+_JUMP = 20  # times the median length of a row
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,13 @@ class Encoded:
             longest = max(map(len, self.latents)) + 1
             raise ValueError(f"episodes must have more than {block + 1} rows, got {longest} at most")
         before, acted, after = (np.concatenate(part) for part in zip(*found, strict=True))
-        return before, acted, after
+        length = np.linalg.norm(after - before, axis=1)
+        smooth = length <= _JUMP * np.median(length)
+        return before[smooth], acted[smooth], after[smooth]
+
+    def jumps(self, block: int) -> int:
+        """How many rows are left out."""
+        return sum(max(0, len(h) - block) for h in self.latents) - len(self.rows(block)[0])
 
     def blocked(self, block: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Latents of each episode, and the actions of the block that begins there; whole blocks alone."""
@@ -91,11 +101,13 @@ class Transition:
         linear: A, B and c.
         network: what it adds; None for a linear one.
         r2: held-out share of the variance of s_{t+b} - s_t that it explains, mean over coordinates.
+        jumps: rows that were left out of the fit.
     """
 
     linear: LinearDynamics
     network: Standardised | None
     r2: float
+    jumps: int = 0
 
     def step(self, h: Tensor, a: Tensor) -> Tensor:
         """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""
@@ -135,7 +147,7 @@ def fit_transition(
         rest = torch.from_numpy(after).float() - linear.step(h, a)
         network = fit_network(x, rest, layers=layers, steps=steps, seed=seed)
     found = Transition(linear, network, 0.0)
-    return Transition(linear, network, score(found, held_out, block))
+    return Transition(linear, network, score(found, held_out, block), fitted.jumps(block))
 
 
 def score(model: Dynamics, held_out: Encoded, block: int) -> float:
