@@ -41,7 +41,7 @@ _KNOWN: dict[str, Callable[[], Encoder]] = {
     "seen": lambda: Angles(wrapped=True),
     "rotated": lambda: rotated(Angles(), 2),
     "warped": lambda: warped(Angles()),
-    "random": lambda: Frames(nn.Sequential(ConvNet(3, (16, 32, 64)), nn.Flatten())),
+    "random": lambda: Frames(ConvNet(3, (16, 32, 64))),
 }
 
 

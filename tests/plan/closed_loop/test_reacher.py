@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from isojepa.plan.closed_loop import Angles, Frames, ReacherModel, State, TwoFrames, record
+from isojepa.plan.closed_loop.plants import History
 from isojepa.plan.closed_loop.reacher import WRIST, check_angles
 from isojepa.seeds import generator
 from tests.plan.closed_loop.plants import plant_or_skip
@@ -63,7 +64,8 @@ def test_a_step_moves_angles_by_the_new_velocity_so_the_one_before_is_known():
     plant = plant_or_skip()
     before = plant.reset(*drawn(5))
     after = plant.step(np.ones((5, 2)))
-    np.testing.assert_allclose(after.qpos - plant.seconds * after.qvel, before.qpos, atol=1e-12)
+    np.testing.assert_allclose(History([after], plant.seconds).ago(1).qpos, before.qpos, atol=1e-12)
+    assert History([before, after], plant.seconds).ago(1) is before
 
 
 def test_an_action_leaves_its_row():
@@ -92,11 +94,12 @@ def test_frames_show_the_arm_modulo_a_turn_and_again_the_same():
 def test_two_frames_give_latents_and_their_change_and_goals_are_at_rest():
     rendering_or_skip()
     with plant_or_skip() as plant:
-        now, before = State(*drawn(4)), State(*drawn(4, 1))
+        now, between, before = (State(*drawn(4, seed)) for seed in range(3))
+        history = History([before, between, now], plant.seconds)
         encoder = Frames(lambda x: x.mean((2, 3)), size=32, mean=(0.1, 0.2, 0.3), std=(0.5, 0.5, 0.5))
         h = torch.from_numpy(plant.observe(now.qpos, 32)).float().mean((1, 2)) / 255
         h = (h - torch.tensor([0.1, 0.2, 0.3])) / 0.5
-        latents = TwoFrames(encoder).latents(plant, now, before)
+        latents = TwoFrames(encoder, lag=2).latents(plant, history)
         torch.testing.assert_close(latents[:, :3], h)
         torch.testing.assert_close(latents[:, 3:], h - encoder(plant, before.qpos))
         goals = TwoFrames(encoder).goals(plant, now.qpos)

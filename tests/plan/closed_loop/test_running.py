@@ -195,4 +195,6 @@ def test_an_encoder_that_collapsed_or_actions_of_another_width_are_told(plant, e
     with pytest.raises(ValueError, match="planner must be one of"):
         learned(plant, Angles(), episodes).controller("cme", SETTING)
     with pytest.raises(ValueError, match="execute"):
-        learned(plant, Angles(), episodes).controller("mpc", Setting(horizon=2, execute=3))
+        Setting(horizon=2, execute=3)
+    with pytest.raises(ValueError, match="strength"):
+        warped(Angles(), 1.5)

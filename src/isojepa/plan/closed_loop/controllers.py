@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isojepa.arguments import check_count
 from isojepa.plan.closed_loop.perception import Perception
-from isojepa.plan.closed_loop.plants import Plant, State
+from isojepa.plan.closed_loop.plants import History, Plant
 from isojepa.plan.planners.problems import Cost, Dynamics, Planner, Problem
 
 
@@ -37,8 +37,8 @@ class Pilot(Protocol):
 
     spent: Spent
 
-    def act(self, state: State, before: State, generator: torch.Generator) -> np.ndarray:
-        """The next actions (copies, steps, m) from the state and the one a step before."""
+    def act(self, history: History, generator: torch.Generator) -> np.ndarray:
+        """The next actions (copies, steps, m) after what has been."""
         ...
 
 
@@ -83,10 +83,10 @@ class LatentPilot:
     spent: Spent = field(default_factory=Spent)
     _left: Tensor | None = None
 
-    def act(self, state: State, before: State, generator: torch.Generator) -> np.ndarray:
+    def act(self, history: History, generator: torch.Generator) -> np.ndarray:
         """The next block or blocks of actions."""
         settings = self.controller
-        latents = settings.perception.latents(self.plant, state, before)
+        latents = settings.perception.latents(self.plant, history)
         began = time.perf_counter()
         space = self.plant.space.blocks(settings.block)
         problem = Problem(settings.dynamics, settings.cost, space, latents, self.goals)
@@ -125,9 +125,9 @@ class BlindPilot:
     plant: Plant
     spent: Spent = field(default_factory=Spent)
 
-    def act(self, state: State, before: State, generator: torch.Generator) -> np.ndarray:
+    def act(self, history: History, generator: torch.Generator) -> np.ndarray:
         """The next action."""
-        return self.controller.draw(len(state.qpos), self.plant, generator)
+        return self.controller.draw(len(history.ago(0).qpos), self.plant, generator)
 
 
 def chance() -> Blind:

@@ -11,11 +11,12 @@ since the arm is damped and comes to its full speed within 0.2 s.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from isojepa.arguments import check_count, check_fields, check_number
 from isojepa.names import choose
 from isojepa.plan.closed_loop.controllers import LatentController
 from isojepa.plan.closed_loop.perception import Encoder, TrueState, TwoFrames
@@ -33,10 +34,10 @@ from isojepa.plan.planners.mppi import MPPI
 from isojepa.plan.planners.problems import Planner
 
 SEARCHES: dict[str, Callable[[int], Planner]] = {
-    "cem": lambda horizon: CEM(horizon),
-    "icem": lambda horizon: ICEM(horizon),
-    "mppi": lambda horizon: MPPI(horizon),
-    "gradient": lambda horizon: Gradient(horizon),
+    "cem": CEM,
+    "icem": ICEM,
+    "mppi": MPPI,
+    "gradient": Gradient,
     "mpc": lambda horizon: LinearMPC(horizon, passes=2),
 }
 PLANNERS = (*SEARCHES, "inverse")
@@ -63,6 +64,14 @@ class Setting:
     rest: float = 1.0
     effort: float = 1e-4
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_count("horizon", self.horizon)
+        check_count("block", self.block)
+        check_count("execute", self.execute, 1, self.horizon)
+        for name in ("running", "rest", "effort"):
+            check_number(name, getattr(self, name), "be at least 0", lambda value: value >= 0)
+
     def cost(self, width: int, scale: float = 1.0, period: torch.Tensor | None = None) -> GoalCost:
         """The cost of latents and their changes, `width` columns each, whose variance is about `scale`."""
         weights = torch.tensor([1.0] * width + [self.rest] * width) / scale
@@ -81,6 +90,7 @@ class Learned:
         fitted: episodes to fit on.
         held_out: others, to score the transition on.
         kind: of the transition, "linear" or "network".
+        lag: steps over which changes of the latent are taken, see `perception`.
         seed: draws weights of networks.
     """
 
@@ -92,11 +102,12 @@ class Learned:
         held_out: Episodes,
         *,
         kind: str = "network",
+        lag: int = 1,
         seed: int = 0,
     ) -> None:
-        self.encoder, self.kind, self.seed = encoder, kind, seed
-        self.fitted: Encoded = encode(plant, encoder, fitted)
-        self.held_out: Encoded = encode(plant, encoder, held_out)
+        self.encoder, self.kind, self.lag, self.seed = encoder, kind, lag, seed
+        self.fitted: Encoded = encode(plant, encoder, fitted, lag)
+        self.held_out: Encoded = encode(plant, encoder, held_out, lag)
         rows = np.concatenate(list(self.fitted.latents))[:, : self.fitted.goal_width]
         self.scale = float(rows.var(0).mean())
         if not np.isfinite(rows).all() or self.scale <= 0:
@@ -126,7 +137,7 @@ class Learned:
         """
         width = self.fitted.goal_width
         cost = setting.cost(width, self.scale)
-        perception = TwoFrames(self.encoder if eyes is None else eyes)
+        perception = TwoFrames(self.encoder if eyes is None else eyes, self.lag)
         if planner == "inverse":
             block = min(_POLICY_BLOCK, setting.block)
             policy = InverseDynamics.fit(
@@ -144,7 +155,7 @@ def oracle(plant: ReacherPlant, setting: Setting, planner: str = "mpc") -> Laten
     made = choose("planner", planner, SEARCHES)(setting.horizon)
     period = torch.tensor([2 * np.pi, torch.inf, torch.inf, torch.inf])
     # changes per step, as the others have them, are velocities times the time of a step
-    resting = Setting(**{**vars(setting), "rest": setting.rest * plant.seconds**2})
+    resting = replace(setting, rest=setting.rest * plant.seconds**2)
     return LatentController(
         TrueState(),
         ReacherModel(plant, setting.block),

@@ -1,8 +1,9 @@
-r"""What a controller knows of a plant: latents of what it sees, with their change since the last step.
+r"""What a controller knows of a plant: latents of what it sees, with their change over the last steps.
 
-    s_t = (h_t, h_t - h_{t-1}),    h = encoder(observation)
+    s_t = (h_t, h_t - h_{t-l}),    h = encoder(observation)
 
-One frame has no velocity, so two are encoded, the second being the one before. A goal is one frame, or one
+One frame has no velocity, so two are encoded, l steps apart: the true angles need one step, a trained encoder
+several, since what it errs from frame to frame would drown a smaller change. A goal is one frame, or one
 pose, and asks for rest: (h_goal, 0). Encoders are any function from observations to rows: a trained one of
 frames, the true angles, a rotation or a warp of them, or another agent's through the map between the two.
 """
@@ -16,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.align.maps import AlignmentMap
-from isojepa.arguments import check_count
+from isojepa.arguments import check_count, check_number
 from isojepa.encoders.modes import embed
-from isojepa.plan.closed_loop.plants import Plant, State
+from isojepa.plan.closed_loop.plants import History, Plant
 from isojepa.plan.planners.costs import wrapped
 from isojepa.seeds import generator
 
@@ -95,17 +96,17 @@ def rotated(inner: Encoder, dim: int, seed: int = 0) -> Mapped:
     return Mapped(inner, lambda h: h @ rotation.T)
 
 
-def warped(inner: Encoder, strength: float = 1.0) -> Mapped:
-    """Latents through a smooth map that is one to one and not linear: h + strength sin(2 h) / 2, then mixed.
+def warped(inner: Encoder, strength: float = 0.8) -> Mapped:
+    """Latents through a smooth map that is one to one and not linear, for strengths in (0, 1).
 
-    For strength below 1 each coordinate rises everywhere; at 1 it stands still where cos(2 h) = -1.
+    Each coordinate h becomes u = h + strength sin(2 h) / 2; then strength u_2^2 / 3 is added to the first.
     """
+    check_number("strength", strength, "lie in (0, 1)", lambda value: 0 < value < 1)
 
     def warp(h: Tensor) -> Tensor:
-        bent = h + strength * torch.sin(2 * h) / 2
-        return bent + strength * torch.roll(bent, 1, -1).square() * h.new_tensor(
-            [0.3] + [0.0] * (h.shape[-1] - 1)
-        )
+        u = h + strength * torch.sin(2 * h) / 2
+        first = u[:, :1] + strength * u[:, 1:2].square() / 3
+        return torch.cat((first, u[:, 1:]), 1)
 
     return Mapped(inner, warp)
 
@@ -119,15 +120,10 @@ def translated(inner: Encoder, map: AlignmentMap) -> Mapped:
 
 
 class Perception(Protocol):
-    """What a controller makes of states and goals."""
+    """What a controller makes of what has been, and of goals."""
 
-    @property
-    def sees(self) -> str:
-        """In a word or two."""
-        ...
-
-    def latents(self, plant: Plant, state: State, before: State) -> Tensor:
-        """(copies, dim) of the present state and the one a step before."""
+    def latents(self, plant: Plant, history: History) -> Tensor:
+        """(copies, dim) of the present."""
         ...
 
     def goals(self, plant: Plant, qpos: np.ndarray) -> Tensor:
@@ -137,14 +133,22 @@ class Perception(Protocol):
 
 @dataclass(frozen=True)
 class TwoFrames:
-    """An encoder's latents and their change since the last step."""
+    """An encoder's latents and their change.
+
+    Attributes:
+        encoder: of each frame.
+        lag: steps from the earlier frame to the present.
+    """
 
     encoder: Encoder
-    sees: str = "two observations"
+    lag: int = 1
 
-    def latents(self, plant: Plant, state: State, before: State) -> Tensor:
-        h = self.encoder(plant, np.concatenate((state.qpos, before.qpos)))
-        now, then = h.split(len(state.qpos))
+    def __post_init__(self) -> None:
+        check_count("lag", self.lag)
+
+    def latents(self, plant: Plant, history: History) -> Tensor:
+        seen = [history.ago(steps).qpos for steps in (0, self.lag)]
+        now, then = self.encoder(plant, np.concatenate(seen)).chunk(2)
         return torch.cat((now, now - then), 1)
 
     def goals(self, plant: Plant, qpos: np.ndarray) -> Tensor:
@@ -156,9 +160,8 @@ class TwoFrames:
 class TrueState:
     """Angles and velocities themselves."""
 
-    sees: str = "the state"
-
-    def latents(self, plant: Plant, state: State, before: State) -> Tensor:
+    def latents(self, plant: Plant, history: History) -> Tensor:
+        state = history.ago(0)
         return torch.from_numpy(np.concatenate((state.qpos, state.qvel), 1)).float()
 
     def goals(self, plant: Plant, qpos: np.ndarray) -> Tensor:

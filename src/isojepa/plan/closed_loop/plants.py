@@ -20,6 +20,27 @@ class State:
     qvel: np.ndarray
 
 
+@dataclass
+class History:
+    """The states of a run so far.
+
+    Attributes:
+        states: from the start on.
+        seconds: that a step takes.
+    """
+
+    states: list[State]
+    seconds: float
+
+    def ago(self, steps: int) -> State:
+        """Where the copies were so many steps ago; before the start, where their velocity came from."""
+        if steps < len(self.states):
+            return self.states[-1 - steps]
+        first = self.states[0]
+        earlier = (steps - len(self.states) + 1) * self.seconds
+        return State(first.qpos - earlier * first.qvel, first.qvel)
+
+
 class Plant(Protocol):
     """What is controlled."""
 

@@ -9,7 +9,7 @@ import torch
 
 from isojepa.arguments import check_count, checked
 from isojepa.plan.closed_loop.controllers import Controller, Spent
-from isojepa.plan.closed_loop.plants import Plant, State
+from isojepa.plan.closed_loop.plants import History, Plant
 from isojepa.plan.closed_loop.results import Evaluation, Outcome
 from isojepa.plan.closed_loop.rules import Rules, Tasks
 from isojepa.seeds import generator as make_generator
@@ -42,18 +42,15 @@ def run(plant: Plant, controller: Controller, tasks: Tasks, budget: int, generat
         generator: for whatever the controller draws.
     """
     check_count("budget", budget)
-    state = plant.reset(tasks.qpos, tasks.qvel)
-    # steps move positions by the new velocity: a step before, the plant was here
-    before = State(tasks.qpos - plant.seconds * tasks.qvel, tasks.qvel)
+    history = History([plant.reset(tasks.qpos, tasks.qvel)], plant.seconds)
     pilot = controller.begin(plant, tasks.goals)
-    poses: list[np.ndarray] = [state.qpos]
     done: list[np.ndarray] = []
     while len(done) < budget:
-        actions = pilot.act(state, before, generator)
+        actions = pilot.act(history, generator)
         for step in range(min(actions.shape[1], budget - len(done))):
-            before, state = state, plant.step(actions[:, step])
-            poses.append(state.qpos)
+            history.states.append(plant.step(actions[:, step]))
             done.append(actions[:, step])
+    poses = [state.qpos for state in history.states]
     return Runs(np.stack(poses, 1), np.stack(done, 1), pilot.spent)
 
 

@@ -35,7 +35,7 @@ class Encoded:
     """Episodes as a planner sees them.
 
     Attributes:
-        latents: (steps_i, dim) s_t of each episode, from its second row on.
+        latents: (steps_i, dim) s_t of each episode, from the row on that has one before it.
         actions: (steps_i, m) of the same rows; the last is NaN.
         goal_width: columns of h alone.
     """
@@ -80,17 +80,27 @@ class Encoded:
         return latents, actions
 
 
-def encode(plant: Plant, encoder: Encoder, episodes: Episodes) -> Encoded:
+def encode(plant: Plant, encoder: Encoder, episodes: Episodes, lag: int = 1) -> Encoded:
     """Episodes through an encoder; frames are drawn if it needs them.
 
+    Args:
+        plant: that they are of.
+        encoder: of poses, by what is seen of them.
+        episodes: all of them are encoded.
+        lag: rows over which the change is taken.
+
     Raises:
-        ValueError: actions have another width than the plant's.
+        ValueError: actions have another width than the plant's, or no episode is longer than the lag.
     """
     check_space(episodes, plant.space)
+    longest = max(map(len, episodes.qpos))
+    if longest <= check_count("lag", lag):
+        raise ValueError(f"episodes must have more rows than lag, {lag}, got {longest} at most")
     h = encoder(plant, np.concatenate(list(episodes.qpos))).double().numpy()
     parts = np.split(h, np.cumsum([len(part) for part in episodes.qpos])[:-1])
-    latents = [np.concatenate((part[1:], np.diff(part, axis=0)), 1) for part in parts]
-    return Encoded(latents, [np.asarray(a[1:]) for a in episodes.actions], h.shape[1])
+    latents = [np.concatenate((part[lag:], part[lag:] - part[:-lag]), 1) for part in parts if len(part) > lag]
+    actions = [np.asarray(a[lag:]) for a in episodes.actions if len(a) > lag]
+    return Encoded(latents, actions, h.shape[1])
 
 
 @dataclass(frozen=True)

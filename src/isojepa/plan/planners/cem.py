@@ -90,7 +90,9 @@ class CEM:
             stay = elites[:, : round(self.kept * self.elites)]
         ends = torch.stack((best, mean), 1)
         cheaper = problem.costs(ends).argmin(1)
-        return problem.finished(ends[torch.arange(len(ends)), cheaper], (scored + 2) * self.horizon)
+        return problem.finished(
+            ends[torch.arange(len(ends), device=ends.device), cheaper], (scored + 2) * self.horizon
+        )
 
 
 @dataclass(frozen=True)

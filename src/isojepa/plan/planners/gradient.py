@@ -60,7 +60,7 @@ class Gradient:
             with torch.no_grad():
                 low, place = costs.min(1)
                 better = low < least
-                chosen = actions[torch.arange(len(problem)), place]
+                chosen = actions[torch.arange(len(problem), device=place.device), place]
                 best = torch.where(better[:, None, None], chosen, best)
                 least = torch.where(better, low, least)
             units.grad = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
