@@ -44,6 +44,8 @@ _KNOWN: dict[str, Callable[[], Encoder]] = {
     "random": lambda: Frames(ConvNet(3, (16, 32, 64))),
 }
 
+_OF_ANGLES = ("angles", "seen", "rotated", "warped")
+
 
 @dataclass(kw_only=True)
 class Controlled:
@@ -56,6 +58,8 @@ class Controlled:
     """Steps of the model in a plan; 5 in both settings."""
     block: int | None = None
     """Steps of the arm, 0.02 s each, in one of the model; 5 in both settings."""
+    lag: int | None = None
+    """Steps between the two frames that tell the velocity; by default 5, 1 for the true angles."""
     transition: str = "network"
     """The model of the latent: linear, or network, a small one for the rest."""
     episodes: Path | None = None
@@ -107,13 +111,16 @@ class Controlled:
         if self.head is None:
             if self.map is not None:
                 raise ValueError("map leads to the latent of another encoder: say which, --head")
-            return self._learned(plant, encoder, parts).controller
-        inner = self._learned(plant, open_encoder(self.head, self.size), parts)
+            return self._learned(plant, source, encoder, parts).controller
+        inner = self._learned(plant, source, open_encoder(self.head, self.size), parts)
         eyes = translated(encoder, self._map(plant, encoder, inner.encoder, parts[0]))
         return lambda planner, setting: inner.controller(planner, setting, eyes)
 
-    def _learned(self, plant: ReacherPlant, encoder: Encoder, parts: tuple[Episodes, Episodes]) -> Learned:
-        return Learned(plant, encoder, *parts, kind=self.transition, seed=self.seed)
+    def _learned(
+        self, plant: ReacherPlant, eyes: Path, encoder: Encoder, parts: tuple[Episodes, Episodes]
+    ) -> Learned:
+        lag = (1 if str(eyes) in _OF_ANGLES else 5) if self.lag is None else check_count("lag", self.lag)
+        return Learned(plant, encoder, *parts, kind=self.transition, lag=lag, seed=self.seed)
 
     def _map(self, plant: ReacherPlant, first: Encoder, second: Encoder, episodes: Episodes) -> AlignmentMap:
         if self.map is not None:

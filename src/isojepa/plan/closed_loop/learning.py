@@ -62,7 +62,7 @@ class Setting:
     execute: int = 1
     running: float = 1.0
     rest: float = 1.0
-    effort: float = 1e-4
+    effort: float = 1e-3
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -78,7 +78,10 @@ class Setting:
         return GoalCost(weights, self.running, self.effort, period)
 
 
-SETTINGS = {"published": Setting(execute=5, running=0.0, rest=0.0, effort=0.0), "receding": Setting()}
+SETTINGS = {
+    "published": Setting(execute=5, running=0.0, rest=0.0, effort=0.0),
+    "receding": Setting(),
+}
 
 
 class Learned:

@@ -96,7 +96,7 @@ def rotated(inner: Encoder, dim: int, seed: int = 0) -> Mapped:
     return Mapped(inner, lambda h: h @ rotation.T)
 
 
-def warped(inner: Encoder, strength: float = 0.8) -> Mapped:
+def warped(inner: Encoder, strength: float = 0.95) -> Mapped:
     """Latents through a smooth map that is one to one and not linear, for strengths in (0, 1).
 
     Each coordinate h becomes u = h + strength sin(2 h) / 2; then strength u_2^2 / 3 is added to the first.
