@@ -20,6 +20,7 @@ from certifying import certificates
 from comparing import comparing
 from lejepa import lejepa
 from measure import alternate, row, stepper
+from planning import planning
 from pretraining import pretraining
 from rich.console import Console
 from rich.table import Table
@@ -136,7 +137,7 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
-    infonce, certificates, sweeping, views, pretraining, comparing, rendering, demo.
+    infonce, certificates, sweeping, views, pretraining, comparing, rendering, planning, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -166,6 +167,7 @@ def main() -> int:
         "pretraining": pretraining,
         "comparing": comparing,
         "rendering": rendering,
+        "planning": planning,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

@@ -98,6 +98,16 @@ COMMANDS = {
         "AuditEpisodes",
         "What made the actions of recorded episodes, and which assumptions of the theorems do they break?",
     ),
+    "evaluate": Command(
+        "isojepa.cli.evaluate",
+        "Evaluate",
+        "How often does planning in a latent reach its goal? Closed loop in the Reacher, with intervals.",
+    ),
+    "plan": Command(
+        "isojepa.cli.plan",
+        "Plan",
+        "Plan from one pose of the Reacher to another in a latent, and let the arm go there.",
+    ),
     "theory": Command(
         "isojepa.cli.theory",
         "Theory",

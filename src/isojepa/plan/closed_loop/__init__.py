@@ -1,0 +1,78 @@
+"""Closed loop: controllers that plan in a latent, in the simulator, under stated rules."""
+
+from isojepa.plan.closed_loop.controllers import Controller, LatentController, chance, rest
+from isojepa.plan.closed_loop.films import film, write_film
+from isojepa.plan.closed_loop.learning import PLANNERS, SETTINGS, Learned, Setting, oracle
+from isojepa.plan.closed_loop.perception import (
+    Angles,
+    Encoder,
+    Frames,
+    Mapped,
+    TrueState,
+    TwoFrames,
+    rotated,
+    translated,
+    warped,
+)
+from isojepa.plan.closed_loop.plants import Plant, State
+from isojepa.plan.closed_loop.reacher import ReacherModel, ReacherPlant
+from isojepa.plan.closed_loop.recording import Episodes, read_episodes, record
+from isojepa.plan.closed_loop.results import Evaluation, Outcome
+from isojepa.plan.closed_loop.rules import (
+    FAIR,
+    PROTOCOLS,
+    PUBLISHED,
+    Rules,
+    Tasks,
+    drawn_tasks,
+    given_tasks,
+    tasks_from_episodes,
+)
+from isojepa.plan.closed_loop.running import Runs, evaluate, run
+from isojepa.plan.closed_loop.transitions import Transition, encode, fit_transition
+
+__all__ = [
+    "FAIR",
+    "PLANNERS",
+    "PROTOCOLS",
+    "PUBLISHED",
+    "SETTINGS",
+    "Angles",
+    "Controller",
+    "Encoder",
+    "Episodes",
+    "Evaluation",
+    "Frames",
+    "LatentController",
+    "Learned",
+    "Mapped",
+    "Outcome",
+    "Plant",
+    "ReacherModel",
+    "ReacherPlant",
+    "Rules",
+    "Runs",
+    "Setting",
+    "State",
+    "Tasks",
+    "Transition",
+    "TrueState",
+    "TwoFrames",
+    "chance",
+    "drawn_tasks",
+    "encode",
+    "evaluate",
+    "film",
+    "fit_transition",
+    "given_tasks",
+    "oracle",
+    "read_episodes",
+    "record",
+    "rest",
+    "rotated",
+    "run",
+    "tasks_from_episodes",
+    "translated",
+    "warped",
+    "write_film",
+]
