@@ -7,7 +7,7 @@ are from episodes with actions, never from pairs that no action made; the error 
 
 A frame shows an angle modulo 2 pi, so the latent of an arm that turns jumps somewhere, and trained encoders
 err grossly at poses that they were rarely shown. A few such rows would bend the fit of all others: rows whose
-residual is 6 times the median one are left out, the fit is made anew, three times over, and how many rows
+residual is 15 times the median one are left out, the fit is made anew, three times over, and how many rows
 were left out is told. The score is of all held-out rows.
 """
 
@@ -29,7 +29,7 @@ from isojepa.plan.planners.problems import Dynamics
 from isojepa.plan.planners.regression import Standardised, fit_network
 
 KINDS = {"linear": 0, "network": 3}  # layers of the network
-_OUTLIER, _ROUNDS = 6, 3  # median residuals beyond which a row is left out, and how often that is done
+_OUTLIER, _ROUNDS = 15, 3  # median residuals beyond which a row is left out, and how often that is done
 
 
 @dataclass(frozen=True)
