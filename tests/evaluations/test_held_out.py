@@ -1,6 +1,6 @@
 """What training measures while it trains: the numbers, and when they are taken."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -179,3 +179,23 @@ def test_pictures_are_never_kept():
     assert evaluation({"encoder": as_model(model)}, generator(0, "eval"))["mean_variance"] > 0
     assert source.largest < 2_000
     assert evaluation._kept is None
+
+
+class Holding(Arrays):
+    """A finite set that holds others out."""
+
+    def __init__(self, views, latents, other):
+        super().__init__(views, latents=latents, correlation=0.9)
+        self.facts, self.other = replace(self.facts, holding=True), other
+
+    def held_out(self):
+        return self.other
+
+
+def test_where_a_source_holds_states_out_evaluations_and_certificates_look_at_those():
+    z = torch.randn(90, 2, generator=ij.generator(0, "test"))
+    other = Arrays((z[:40], z[:40]), latents=(z[:40], z[:40]))
+    source = Holding((z, z), (z, z), other)
+    assert default_evaluations(source, 50)[0].source is other
+    assert default_evaluations(other, 50)[0].source is other
+    assert ij.certify(lambda x: x, source, checks=False).samples == 40
