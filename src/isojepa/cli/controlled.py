@@ -20,19 +20,20 @@ from isojepa.plan.closed_loop import (
     SETTINGS,
     Angles,
     Encoder,
-    Episodes,
     Frames,
     LatentController,
     Learned,
     ReacherPlant,
     Setting,
-    read_episodes,
     record,
     rotated,
     translated,
     warped,
 )
 from isojepa.seeds import generator
+from isojepa.training.records import Record
+from isojepa.worlds.episodes import Episodes, read_episodes
+from isojepa.worlds.reacher import Look
 
 _HELD_OUT = 0.3  # of the episodes
 _MAPPED = 2000  # rows that a map between encoders is fitted on
@@ -63,7 +64,7 @@ class Controlled:
     transition: str = "network"
     """The model of the latent: linear, or network, a small one for the rest."""
     episodes: Path | None = None
-    """Episodes to learn the transition from, in stable-worldmodel's HDF5; by default random ones are
+    """File of episodes to learn the transition from, with qpos, qvel and action; by default random ones are
     recorded."""
     recorded: int = 100
     """Episodes of 100 steps that are recorded, or read at most."""
@@ -100,8 +101,9 @@ class Controlled:
         if self.episodes is None:
             found = record(plant, self.recorded, 100, generator(self.seed, "episodes"), start=start)
         else:
-            found = read_episodes(self.episodes, self.recorded)
-        return found.split(_HELD_OUT, generator(self.seed, "split"))
+            found = read_episodes(self.episodes)
+            found = found.subset(range(min(self.recorded, len(found))))
+        return found.split(_HELD_OUT, self.seed)
 
     def learned(
         self, plant: ReacherPlant, source: Path, parts: tuple[Episodes, Episodes]
@@ -125,7 +127,7 @@ class Controlled:
     def _map(self, plant: ReacherPlant, first: Encoder, second: Encoder, episodes: Episodes) -> AlignmentMap:
         if self.map is not None:
             return AlignmentMap.load(self.map)
-        poses = np.concatenate(list(episodes.qpos))
+        poses = np.concatenate(episodes.vectors("qpos"))
         poses = poses[:: max(1, len(poses) // _MAPPED)]
         h1, h2 = (one(plant, poses).double().numpy() for one in (first, second))
         return AlignmentMap(constant="ignore").fit(h1, h2)
@@ -139,20 +141,22 @@ def open_encoder(source: Path, size: int = 64) -> Encoder:
     """
     text = str(source)
     if is_callable_name(text):
-        return Frames(load_callable(text), size=check_count("size", size, 8))
+        return Frames(load_callable(text), Look(size=size))
     if not source.is_dir():
         if source.exists() or "/" in text:
             raise ValueError(f"{text} is no record; an encoder of your own is file.py:function")
         return choose("encoder, where it is no record or file.py:function,", text, _KNOWN)()
     given = trained_on(source)
     if given is None or len(given.shape) != 3 or given.shape[0] != 3 or given.shape[1] != given.shape[2]:
-        told = "something else" if given is None else f"views of shape {given.shape}"
+        shape = "something else" if given is None else f"views of shape {given.shape}"
         raise ValueError(
-            f"record {source} must be of an encoder of square frames, (3, size, size), got {told}"
+            f"record {source} must be of an encoder of square frames, (3, size, size), got {shape}"
         )
     model: nn.Module = runs.load(source)
-    mean, std = given.mean or (0.5,) * 3, given.std or (0.5,) * 3
-    return Frames(model, mean, std, given.shape[-1])
+    told = (Record.open(source).result or {}).get("source") or {}
+    quality = str(told["quality"]) if told.get("world") == "reacher" and "quality" in told else "fast"
+    colours = None if given.mean is None or given.std is None else (given.mean, given.std)
+    return Frames(model, Look(quality, size=given.shape[-1]), colours)
 
 
 def check_planners(names: tuple[str, ...]) -> None:

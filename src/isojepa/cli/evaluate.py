@@ -15,7 +15,6 @@ from isojepa.names import choose
 from isojepa.plan.closed_loop import (
     PROTOCOLS,
     Controller,
-    Episodes,
     Evaluation,
     ReacherPlant,
     Rules,
@@ -29,6 +28,7 @@ from isojepa.plan.closed_loop import (
     tasks_from_episodes,
     write_film,
 )
+from isojepa.worlds.episodes import Episodes
 
 _GOALS = ("gaussian", "uniform", "episodes")
 
@@ -90,24 +90,24 @@ class Evaluate(Controlled):
         choose("goals", goals, dict.fromkeys(_GOALS))
         if self.budget is not None:
             rules = replace(rules, budget=check_count("budget", self.budget, max(1, rules.hold)))
-        with ReacherPlant() as plant:
-            with progress_bar("controlling") as progress:
-                parts = self.learn_from(plant, "gaussian" if goals == "gaussian" else "uniform")
-                found = evaluate(
-                    plant,
-                    self._controllers(plant, parts, progress),
-                    lambda source: self._tasks(goals, rules, parts[1], source),
-                    rules,
-                    seeds=self.seeds,
-                    streams=self.streams,
-                    confidence=self.confidence,
-                    progress=progress,
-                )
-            if self.json:
-                print_json({"protocol": self.protocol, **found.to_dict()})
-            else:
-                print_evaluation(found)
-            self._show(plant, found)
+        plant = ReacherPlant()
+        with progress_bar("controlling") as progress:
+            parts = self.learn_from(plant, "gaussian" if goals == "gaussian" else "uniform")
+            found = evaluate(
+                plant,
+                self._controllers(plant, parts, progress),
+                lambda source: self._tasks(goals, rules, parts[1], source),
+                rules,
+                seeds=self.seeds,
+                streams=self.streams,
+                confidence=self.confidence,
+                progress=progress,
+            )
+        if self.json:
+            print_json({"protocol": self.protocol, **found.to_dict()})
+        else:
+            print_evaluation(found)
+        self._show(plant, found)
         return 0
 
     def _controllers(self, plant: ReacherPlant, parts: Any, progress: Any) -> dict[str, Controller]:

@@ -52,42 +52,42 @@ class Plan(Controlled):
         check_planners((self.planner,))
         tasks = given_tasks(pair_of("start", self.start), pair_of("goal", self.goal))
         setting = self.chosen("receding")
-        with ReacherPlant() as plant:
-            with progress_bar("learning the transition"):
-                make = self.learned(plant, self.encoder, self.learn_from(plant))
-            controller = make(self.planner, setting)
-            done = run(plant, controller, tasks, FAIR.budget, generator(self.seed, "planner"))
-            errors = FAIR.errors(done.qpos, tasks.goals[:, None])
-            reached = bool(FAIR.succeeded(errors)[0])
-            self._tell(done, errors[0], reached, setting, plant.seconds)
-            if self.gif is not None or self.report is not None:
-                moving = film(plant, done.qpos[0], tasks.goals[0])
-                if self.gif is not None:
-                    write_film(self.gif, moving)
-                if self.report is not None:
-                    from isojepa.report.controlling import write_control  # only for those who draw
+        plant = ReacherPlant()
+        with progress_bar("learning the transition"):
+            make = self.learned(plant, self.encoder, self.learn_from(plant))
+        controller = make(self.planner, setting)
+        done = run(plant, controller, tasks, FAIR.budget, generator(self.seed, "planner"))
+        errors = FAIR.errors(done.qpos, tasks.goals[:, None])
+        reached = bool(FAIR.succeeded(errors)[0])
+        self._tell(done, errors[0], reached, setting, plant.seconds)
+        if self.gif is not None or self.report is not None:
+            moving = film(plant, done.qpos[0], tasks.goals[0])
+            if self.gif is not None:
+                write_film(self.gif, moving)
+            if self.report is not None:
+                from isojepa.report.controlling import write_control  # only for those who draw
 
-                    name = f"{self.encoder}, {self.planner}"
-                    outcome = Outcome(
-                        self.seed,
-                        0,
-                        FAIR.succeeded(errors),
-                        done.qpos,
-                        errors,
-                        done.spent,
-                        done.spent.seconds,
-                    )
-                    found = Evaluation(FAIR, {self.seed: tasks}, {name: [outcome]})
-                    asked = {"encoder": str(self.encoder), "start": self.start, "goal": self.goal}
-                    write_control(
-                        self.report,
-                        found,
-                        {name: moving},
-                        seconds=plant.seconds,
-                        config=asked | {"planner": self.planner, "setting": asdict(setting)},
-                    )
-                    if not self.json:
-                        out.print(f"\nOpen {self.report} in a browser.", markup=False)
+                name = f"{self.encoder}, {self.planner}"
+                outcome = Outcome(
+                    self.seed,
+                    0,
+                    FAIR.succeeded(errors),
+                    done.qpos,
+                    errors,
+                    done.spent,
+                    done.spent.seconds,
+                )
+                found = Evaluation(FAIR, {self.seed: tasks}, {name: [outcome]})
+                asked = {"encoder": str(self.encoder), "start": self.start, "goal": self.goal}
+                write_control(
+                    self.report,
+                    found,
+                    {name: moving},
+                    seconds=plant.seconds,
+                    config=asked | {"planner": self.planner, "setting": asdict(setting)},
+                )
+                if not self.json:
+                    out.print(f"\nOpen {self.report} in a browser.", markup=False)
         return 0 if reached else 1
 
     def _tell(self, done: Runs, errors: np.ndarray, reached: bool, setting: Setting, seconds: float) -> None:

@@ -89,6 +89,27 @@ def import_mujoco() -> Any:
     return mujoco
 
 
+def import_suite() -> Any:
+    """Import dm_control's suite such that it draws as MuJoCo does here.
+
+    By itself it may choose another way, and two of them in one process spoil each other's pictures.
+
+    Raises:
+        ImportError: it is not installed; the message names the pip command.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("dm_control") is None:
+        raise ImportError("this needs dm_control: pip install 'isojepa[mujoco]'")
+    way = ""
+    with contextlib.suppress(NoRendering):  # physics needs no pictures
+        way = backend()
+        import_mujoco()
+    with _environment(VARIABLE, way):
+        from dm_control import suite
+    return suite
+
+
 class Renderer:
     """Draws one model's scenes as uint8 pictures; close it, or use it in a `with`.
 

@@ -6,8 +6,11 @@ import torch
 
 from isojepa.plan.closed_loop import Angles, Frames, ReacherModel, State, TwoFrames, record
 from isojepa.plan.closed_loop.plants import History
-from isojepa.plan.closed_loop.reacher import WRIST, check_angles
+from isojepa.plan.closed_loop.reacher import check_angles
 from isojepa.seeds import generator
+from isojepa.worlds.control.arm import LIMIT
+from isojepa.worlds.reacher import Look
+from isojepa.worlds.rendering import import_suite
 from tests.plan.closed_loop.plants import plant_or_skip
 from tests.rendering import rendering_or_skip
 
@@ -24,10 +27,8 @@ def acted(count, steps, seed=0):
 
 
 def test_the_arm_moves_as_dm_controls():
-    rendering_or_skip()
     plant = plant_or_skip()
-    suite = pytest.importorskip("dm_control.suite")
-    environment = suite.load("reacher", "hard", task_kwargs={"random": 0})
+    environment = import_suite().load("reacher", "hard", task_kwargs={"random": 0})
     environment.reset()
     qpos, qvel = drawn(1)
     with environment.physics.reset_context():
@@ -52,12 +53,12 @@ def test_the_equations_are_those_of_mujoco(repeat):
     for step in range(0, 20, 2):
         for action in actions[step : step + 2]:
             state = plant.step(action)
-            free &= np.abs(state.qpos[:, 1]) < WRIST - 0.05
+            free &= np.abs(state.qpos[:, 1]) < LIMIT - 0.05
         h = model.step(h, torch.from_numpy(np.concatenate(actions[step : step + 2], 1)))
     expected = np.concatenate((state.qpos, state.qvel), 1)
     assert free.sum() > 10
     np.testing.assert_allclose(h.numpy()[free], expected[free], atol=1e-9)
-    assert float(h[:, 1].abs().max()) <= WRIST
+    assert float(h[:, 1].abs().max()) <= LIMIT
 
 
 def test_a_step_moves_angles_by_the_new_velocity_so_the_one_before_is_known():
@@ -71,19 +72,21 @@ def test_a_step_moves_angles_by_the_new_velocity_so_the_one_before_is_known():
 def test_an_action_leaves_its_row():
     plant = plant_or_skip()
     episodes = record(plant, 3, 20, generator(0, "episodes"), hold=2)
-    plant.reset(np.stack([q[7] for q in episodes.qpos]), np.stack([v[7] for v in episodes.qvel]))
-    state = plant.step(np.stack([a[7] for a in episodes.actions]))
-    np.testing.assert_allclose(state.qpos, np.stack([q[8] for q in episodes.qpos]), atol=1e-9)
-    assert all(np.isnan(a[-1]).all() and (a[6] == a[7]).all() for a in episodes.actions)
-    assert len({float(a[0, 0]) for a in episodes.actions}) == 3
+    qpos, qvel, actions = (np.stack(episodes.vectors(name)) for name in ("qpos", "qvel", "action"))
+    plant.reset(qpos[:, 7], qvel[:, 7])
+    state = plant.step(actions[:, 7])
+    np.testing.assert_allclose(state.qpos, qpos[:, 8], atol=1e-9)
+    assert np.isnan(actions[:, -1]).all()
+    assert (actions[:, 6] == actions[:, 7]).all()
+    assert len(set(actions[:, 0, 0].tolist())) == 3
 
 
 def test_frames_show_the_arm_modulo_a_turn_and_again_the_same():
     rendering_or_skip()
-    with plant_or_skip() as plant:
-        poses = np.array([[0.3, 1.0], [0.3 + 2 * np.pi, 1.0], [1.3, 1.0]])
-        frames = plant.observe(poses, 48)
-        again = plant.observe(poses, 48)
+    plant = plant_or_skip()
+    poses = np.array([[0.3, 1.0], [0.3 + 2 * np.pi, 1.0], [1.3, 1.0]])
+    frames = plant.observe(poses, Look(size=48))
+    again = plant.observe(poses, Look(size=48))
     assert frames.shape == (3, 48, 48, 3)
     assert frames.dtype == np.uint8
     assert np.array_equal(frames, again)
@@ -93,17 +96,17 @@ def test_frames_show_the_arm_modulo_a_turn_and_again_the_same():
 
 def test_two_frames_give_latents_and_their_change_and_goals_are_at_rest():
     rendering_or_skip()
-    with plant_or_skip() as plant:
-        now, between, before = (State(*drawn(4, seed)) for seed in range(3))
-        history = History([before, between, now], plant.seconds)
-        encoder = Frames(lambda x: x.mean((2, 3)), size=32, mean=(0.1, 0.2, 0.3), std=(0.5, 0.5, 0.5))
-        h = torch.from_numpy(plant.observe(now.qpos, 32)).float().mean((1, 2)) / 255
-        h = (h - torch.tensor([0.1, 0.2, 0.3])) / 0.5
-        latents = TwoFrames(encoder, lag=2).latents(plant, history)
-        torch.testing.assert_close(latents[:, :3], h)
-        torch.testing.assert_close(latents[:, 3:], h - encoder(plant, before.qpos))
-        goals = TwoFrames(encoder).goals(plant, now.qpos)
-        torch.testing.assert_close(goals, torch.cat((h, torch.zeros(4, 3)), 1))
+    plant = plant_or_skip()
+    now, between, before = (State(*drawn(4, seed)) for seed in range(3))
+    history = History([before, between, now], plant.seconds)
+    encoder = Frames(lambda x: x.mean((2, 3)), Look(size=32), ((0.1, 0.2, 0.3), (0.5, 0.5, 0.5)))
+    h = torch.from_numpy(plant.observe(now.qpos, Look(size=32))).float().mean((1, 2)) / 255
+    h = (h - torch.tensor([0.1, 0.2, 0.3])) / 0.5
+    latents = TwoFrames(encoder, lag=2).latents(plant, history)
+    torch.testing.assert_close(latents[:, :3], h)
+    torch.testing.assert_close(latents[:, 3:], h - encoder(plant, before.qpos))
+    goals = TwoFrames(encoder).goals(plant, now.qpos)
+    torch.testing.assert_close(goals, torch.cat((h, torch.zeros(4, 3)), 1))
     torch.testing.assert_close(Angles()(plant, now.qpos), torch.from_numpy(now.qpos).float())
 
 

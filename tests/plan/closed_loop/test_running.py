@@ -20,9 +20,8 @@ from isojepa.plan.closed_loop import (
     encode,
     evaluate,
     film,
-    fit_transition,
+    fit_model,
     oracle,
-    read_episodes,
     record,
     rest,
     rotated,
@@ -31,6 +30,7 @@ from isojepa.plan.closed_loop import (
     warped,
 )
 from isojepa.seeds import generator
+from isojepa.worlds.episodes import Episodes
 from tests.plan.closed_loop.plants import plant_or_skip
 from tests.rendering import rendering_or_skip
 
@@ -40,13 +40,12 @@ TASKS = 12
 
 @pytest.fixture(scope="module")
 def plant():
-    with plant_or_skip() as made:
-        yield made
+    return plant_or_skip()
 
 
 @pytest.fixture(scope="module")
 def episodes(plant):
-    return record(plant, 60, 100, generator(0, "episodes")).split(0.3, generator(0, "split"))
+    return record(plant, 60, 100, generator(0, "episodes")).split(0.3, 0)
 
 
 def learned(plant, encoder, episodes, **options):
@@ -116,7 +115,7 @@ def linear_encoder(seed):
 def test_one_agent_plans_in_anothers_head_through_the_map_between_them(plant, episodes):
     first, second = linear_encoder(0), linear_encoder(1)
     head = learned(plant, first, episodes)
-    poses = np.concatenate(list(episodes[0].qpos))[::7]
+    poses = np.concatenate(episodes[0].vectors("qpos"))[::7]
     h1, h2 = (one(plant, poses).double().numpy() for one in (first, second))
     map = AlignmentMap("ridge").fit(h2, h1)
     wrong = AlignmentMap("ridge").fit(np.roll(h2, 1, 0)[::-1] @ np.diag([1, -1, 1]), h1)
@@ -143,7 +142,7 @@ def test_a_policy_by_inverse_dynamics_needs_a_hundredth_of_the_search(plant, epi
 
 def test_a_network_explains_what_a_linear_transition_leaves(plant, episodes):
     parts = [encode(plant, Angles(), part) for part in episodes]
-    fits = {kind: fit_transition(*parts, block=5, kind=kind, steps=300) for kind in ("linear", "network")}
+    fits = {kind: fit_model(*parts, block=5, kind=kind, steps=300) for kind in ("linear", "network")}
     assert 0.9 < fits["linear"].r2 < fits["network"].r2 < 1
     before, acted, after = parts[1].rows(5)
     assert acted.shape == (len(before), 10)
@@ -154,7 +153,7 @@ def test_a_network_explains_what_a_linear_transition_leaves(plant, episodes):
 def test_rows_across_a_jump_are_left_out_of_the_fit_and_counted(plant, episodes):
     wrapped = learned(plant, Angles(wrapped=True), episodes).transition(5)
     whole = learned(plant, Angles(), episodes).transition(5)
-    turns = [np.round(np.asarray(q)[:, 0] / (2 * np.pi)) for q in episodes[0].qpos]
+    turns = [np.round(np.asarray(q)[:, 0] / (2 * np.pi)) for q in episodes[0].vectors("qpos")]
     jumps = sum(int((turn[6:] != turn[1:-5]).sum()) for turn in turns)
     assert 0 < jumps <= wrapped.outliers - whole.outliers + 20
     torch.testing.assert_close(wrapped.linear.a, whole.linear.a, atol=0.03, rtol=0)
@@ -173,34 +172,12 @@ def test_a_film_is_small_and_moves(plant):
     assert len(content) < 300_000
 
 
-def test_episode_files_are_read_and_bad_ones_told(plant, episodes, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    part = episodes[1].part(range(3))
-    lengths = [100, 60, 100]
-    cut = [
-        [rows[:n] for rows, n in zip(column, lengths, strict=True)]
-        for column in (part.qpos, part.qvel, part.actions)
-    ]
-    path = tmp_path / "episodes.h5"
-    with h5py.File(path, "w") as file:
-        for name, column in zip(("qpos", "qvel", "action"), cut, strict=True):
-            file[name] = np.concatenate(column)
-        file["ep_len"], file["ep_offset"] = lengths, [0, 100, 160]
-    found = read_episodes(path)
-    for mine, given in zip(found.qpos, cut[0], strict=True):
-        np.testing.assert_array_equal(mine, given)
-    assert len(read_episodes(path, most=2)) == 2
-    with h5py.File(path, "a") as file:
-        del file["qvel"]
-    with pytest.raises(ValueError, match="got no qvel"):
-        read_episodes(path)
-
-
 def test_an_encoder_that_collapsed_or_actions_of_another_width_are_told(plant, episodes):
     with pytest.raises(ValueError, match="collapsed"):
         learned(plant, Mapped(Angles(), lambda h: 0 * h), episodes)
     fitted, held = episodes
-    wide = type(fitted)(fitted.qpos, fitted.qvel, [np.repeat(a, 2, 1) for a in fitted.actions])
+    columns = {name: fitted.values(name) for name in fitted.names}
+    wide = Episodes.of(columns | {"action": [np.repeat(a, 2, 1) for a in columns["action"]]})
     with pytest.raises(ValueError, match="recorded actions must have 2 numbers"):
         learned(plant, Angles(), (wide, held))
     with pytest.raises(ValueError, match="planner must be one of"):

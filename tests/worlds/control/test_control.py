@@ -1,7 +1,6 @@
 """The arm in lockstep: dm_control's own steps, starts and rewards; policies with known effects."""
 
 import math
-from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -11,14 +10,14 @@ import torch
 from isojepa.seeds import generator
 from isojepa.worlds.control import Actor, Exploration, Learned, Uniform, reacher_episodes, simulate
 from isojepa.worlds.control import arm as arm_module
+from isojepa.worlds.rendering import import_suite
 
 pytestmark = pytest.mark.skipif(find_spec("dm_control") is None, reason="dm_control is not installed")
 
 
 @pytest.fixture(scope="module")
 def control():
-    arm_module.simulator()  # first: dm_control would import MuJoCo such that nothing can draw afterwards
-    return import_module("dm_control.suite.reacher").hard(random=0)
+    return import_suite().load("reacher", "hard", task_kwargs={"random": 0})
 
 
 def placed(control, state, target):

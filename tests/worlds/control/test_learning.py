@@ -9,7 +9,7 @@ import pytest
 from isojepa.files import read_json
 from isojepa.worlds.control import Actor
 from isojepa.worlds.control.actor import ACTOR
-from isojepa.worlds.control.arm import simulator
+from isojepa.worlds.rendering import import_suite
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def learning():
     for name in ("dm_control", "gymnasium", "stable_baselines3"):
         if find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
-    simulator()  # first: dm_control would import MuJoCo such that nothing can draw afterwards
+    import_suite()  # first: by itself dm_control may choose another way of drawing
     return import_module("isojepa.worlds.control.learning")
 
 

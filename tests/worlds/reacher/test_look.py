@@ -8,20 +8,17 @@ import pytest
 
 from isojepa.worlds.reacher import LIMIT, Look
 from isojepa.worlds.reacher.look import Arm, wrapped_shares
-from isojepa.worlds.rendering import backend
+from isojepa.worlds.rendering import import_suite
 from tests.rendering import rendering_or_skip
 
 POSES = np.array([[0.0, 0.0], [1.0, 2.5], [-2.0, 0.5], [3.5, -3.3], [0.3, -2.79]])
 
 
-def test_dmc_is_bit_for_bit_what_dm_control_renders(monkeypatch):
+def test_dmc_is_bit_for_bit_what_dm_control_renders():
     rendering_or_skip()
     pytest.importorskip("dm_control")
-    monkeypatch.setenv("MUJOCO_GL", backend())  # which dm_control reads when it is imported
     ours = Look("dmc").frames(POSES)
-    from dm_control import suite
-
-    environment = suite.load("reacher", "hard", task_kwargs={"random": 0})
+    environment = import_suite().load("reacher", "hard", task_kwargs={"random": 0})
     environment.reset()
     physics = environment.physics
     physics.named.model.geom_pos["target", ["x", "y"]] = 0.1, 0.1
@@ -110,5 +107,5 @@ def test_angles_that_are_no_numbers_are_told_by_row_and_joint():
 
 def test_without_dm_control_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dm_control", None)
-    with pytest.raises(ImportError, match="the Reacher needs dm_control's model: pip install"):
+    with pytest.raises(ImportError, match="the reacher needs dm_control's model: pip install"):
         Arm("fast", 64, (0.1, 0.1))

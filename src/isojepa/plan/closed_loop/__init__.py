@@ -16,7 +16,7 @@ from isojepa.plan.closed_loop.perception import (
 )
 from isojepa.plan.closed_loop.plants import Plant, State
 from isojepa.plan.closed_loop.reacher import ReacherModel, ReacherPlant
-from isojepa.plan.closed_loop.recording import Episodes, read_episodes, record
+from isojepa.plan.closed_loop.recording import record
 from isojepa.plan.closed_loop.results import Evaluation, Outcome
 from isojepa.plan.closed_loop.rules import (
     FAIR,
@@ -29,7 +29,7 @@ from isojepa.plan.closed_loop.rules import (
     tasks_from_episodes,
 )
 from isojepa.plan.closed_loop.running import Runs, evaluate, run
-from isojepa.plan.closed_loop.transitions import Transition, encode, fit_transition
+from isojepa.plan.closed_loop.transitions import LatentModel, encode, fit_model
 
 __all__ = [
     "FAIR",
@@ -40,10 +40,10 @@ __all__ = [
     "Angles",
     "Controller",
     "Encoder",
-    "Episodes",
     "Evaluation",
     "Frames",
     "LatentController",
+    "LatentModel",
     "Learned",
     "Mapped",
     "Outcome",
@@ -55,7 +55,6 @@ __all__ = [
     "Setting",
     "State",
     "Tasks",
-    "Transition",
     "TrueState",
     "TwoFrames",
     "chance",
@@ -63,10 +62,9 @@ __all__ = [
     "encode",
     "evaluate",
     "film",
-    "fit_transition",
+    "fit_model",
     "given_tasks",
     "oracle",
-    "read_episodes",
     "record",
     "rest",
     "rotated",

@@ -8,6 +8,7 @@ import numpy as np
 from isojepa.files import write_whole
 from isojepa.plan.closed_loop.plants import Plant
 from isojepa.vision import import_pillow
+from isojepa.worlds.reacher import Look
 
 _GHOST = 0.3  # how much of the goal is seen in every frame
 _COLOURS = 64
@@ -29,7 +30,7 @@ def film(plant: Plant, qpos: np.ndarray, goal: np.ndarray, *, size: int = 160, e
         ImportError: Pillow is not installed.
     """
     shown = np.concatenate((qpos[:-1:every], qpos[-1:]))
-    frames = plant.observe(np.concatenate((shown, goal[None])), size).astype(np.float32)
+    frames = plant.observe(np.concatenate((shown, goal[None])), Look(size=size)).astype(np.float32)
     mixed = (1 - _GHOST) * frames[:-1] + _GHOST * frames[-1]
     return animated(mixed.round().astype(np.uint8), plant.seconds * every)
 

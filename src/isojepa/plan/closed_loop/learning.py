@@ -22,8 +22,7 @@ from isojepa.plan.closed_loop.controllers import LatentController
 from isojepa.plan.closed_loop.perception import Encoder, TrueState, TwoFrames
 from isojepa.plan.closed_loop.plants import Plant
 from isojepa.plan.closed_loop.reacher import ReacherModel, ReacherPlant
-from isojepa.plan.closed_loop.recording import Episodes
-from isojepa.plan.closed_loop.transitions import Encoded, Transition, encode, fit_transition
+from isojepa.plan.closed_loop.transitions import Encoded, LatentModel, encode, fit_model
 from isojepa.plan.planners.cem import CEM, ICEM
 from isojepa.plan.planners.costs import GoalCost
 from isojepa.plan.planners.gradient import Gradient
@@ -32,6 +31,7 @@ from isojepa.plan.planners.linear_mpc import LinearMPC
 from isojepa.plan.planners.models import LinearDynamics
 from isojepa.plan.planners.mppi import MPPI
 from isojepa.plan.planners.problems import Planner
+from isojepa.worlds.episodes import Episodes
 
 SEARCHES: dict[str, Callable[[int], Planner]] = {
     "cem": CEM,
@@ -117,12 +117,12 @@ class Learned:
             raise ValueError(
                 "latents must vary and be finite, got NaN, Inf or one point: the encoder collapsed"
             )
-        self._transitions: dict[int, Transition] = {}
+        self._transitions: dict[int, LatentModel] = {}
 
-    def transition(self, block: int) -> Transition:
+    def transition(self, block: int) -> LatentModel:
         """The model over blocks of so many steps; fitted when first asked for."""
         if block not in self._transitions:
-            self._transitions[block] = fit_transition(
+            self._transitions[block] = fit_model(
                 self.fitted, self.held_out, block=block, kind=self.kind, seed=self.seed
             )
         return self._transitions[block]

@@ -9,7 +9,7 @@ frames, the true angles, a rotation or a warp of them, or another agent's throug
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from isojepa.encoders.modes import embed
 from isojepa.plan.closed_loop.plants import History, Plant
 from isojepa.plan.planners.costs import wrapped
 from isojepa.seeds import generator
+from isojepa.worlds.reacher.look import Colours, Look
 
 
 class Encoder(Protocol):
@@ -52,20 +53,19 @@ class Frames:
     """An encoder of frames.
 
     Attributes:
-        model: from pictures (n, 3, size, size) to latents; a module or function.
-        mean, std: of the channels, that pixels in [0, 1] are normalised by.
-        size: side of the frames in pixels.
+        model: from observations (n, 3, size, size) to latents; a module or function.
+        look: how frames are drawn.
+        colours: mean and deviation of the channels that pixels in [0, 1] are normalised by; by default those
+            of the look.
         batch: frames that are encoded at once.
     """
 
     model: nn.Module | Callable[[Tensor], Any]
-    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
-    std: tuple[float, ...] = (0.5, 0.5, 0.5)
-    size: int = 64
+    look: Look = field(default_factory=Look)
+    colours: Colours | None = None
     batch: int = 256
 
     def __post_init__(self) -> None:
-        check_count("size", self.size)
         check_count("batch", self.batch)
 
     def __call__(self, plant: Plant, qpos: np.ndarray) -> Tensor:
@@ -73,9 +73,7 @@ class Frames:
         return torch.cat(parts).float()
 
     def _encoded(self, plant: Plant, qpos: np.ndarray) -> Tensor:
-        frames = torch.from_numpy(plant.observe(qpos, self.size)).movedim(-1, 1).float() / 255
-        mean, std = (frames.new_tensor(part)[:, None, None] for part in (self.mean, self.std))
-        return embed(self.model, (frames - mean) / std)
+        return embed(self.model, self.look.normalised(plant.observe(qpos, self.look), self.colours))
 
 
 @dataclass(frozen=True)

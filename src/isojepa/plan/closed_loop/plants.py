@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from isojepa.plan.planners.problems import ActionSpace
+from isojepa.worlds.reacher import Look
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,6 @@ class Plant(Protocol):
         """Move the copies by one step each, under actions (copies, m)."""
         ...
 
-    def observe(self, qpos: np.ndarray, size: int) -> np.ndarray:
+    def observe(self, qpos: np.ndarray, look: Look) -> np.ndarray:
         """Frames of positions (n, joints): uint8 (n, size, size, 3)."""
         ...

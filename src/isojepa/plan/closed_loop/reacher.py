@@ -2,7 +2,7 @@ r"""dm_control's `reacher hard` as a plant: MuJoCo's physics stepped directly, a
 
 The shoulder turns without end, the wrist within +-2.79 rad. Torques are 0.05 a, |a| <= 1, damping is 0.01, a
 step takes 0.02 s. A shoulder with the wrist stretched follows within 0.15 s, the wrist within 0.02 s; neither
-is faster than 5 rad/s. The target of the frames stands at (0.1, 0.1), as in papers/002: it takes no part.
+is faster than 5 rad/s. The target takes no part.
 
     M(w) v' = 0.05 a - 0.01 v - c(w, v),   M = [[p + 2 q cos w, r + q cos w], [r + q cos w, r]]
 
@@ -10,8 +10,6 @@ are the equations of the arm, for a wrist angle w within its limits; `ReacherMod
 p, q, r read from MuJoCo's mass matrix and its steps of time: the model of whoever knows everything.
 """
 
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +20,9 @@ from isojepa.arguments import check_count, checked
 from isojepa.names import shown
 from isojepa.plan.closed_loop.plants import State
 from isojepa.plan.planners.problems import ActionSpace
-from isojepa.worlds.rendering import Renderer, import_mujoco
-
-WRIST = 2.7925268031909276  # 160 degrees, the limit of the wrist on both sides
-_TARGET = (0.1, 0.1)
-_TARGET_SIZE = 0.015  # of `hard`
-_CAMERA = 0
+from isojepa.worlds.control.arm import LIMIT, load_model
+from isojepa.worlds.reacher import Look
+from isojepa.worlds.rendering import import_mujoco
 
 
 class ReacherPlant:
@@ -44,13 +39,8 @@ class ReacherPlant:
     def __init__(self, repeat: int = 1) -> None:
         self.repeat = check_count("repeat", repeat)
         self._mujoco = import_mujoco()
-        self.model = self._mujoco.MjModel.from_xml_string(*_description())
-        target = self.model.geom("target")
-        target.pos[:2] = _TARGET
-        target.size[0] = _TARGET_SIZE
+        self.model = load_model()
         self._data: list[Any] = []
-        self._shown = self._mujoco.MjData(self.model)
-        self._renderers: dict[int, Renderer] = {}
         self.space = ActionSpace.box(2)
 
     @property
@@ -99,33 +89,13 @@ class ReacherPlant:
             self._mujoco.mj_step(self.model, data, self.repeat)
         return self.state
 
-    def observe(self, qpos: np.ndarray, size: int) -> np.ndarray:
-        """Frames of angles (n, 2): uint8 (n, size, size, 3).
+    def observe(self, qpos: np.ndarray, look: Look) -> np.ndarray:
+        """Frames of angles (n, 2): uint8 (n, size, size, 3), as encoders of the Reacher are shown them.
 
         Raises:
             NoRendering: nothing here draws.
-            ValueError: the size is larger than the model's buffer, 480.
         """
-        if size not in self._renderers:
-            self._renderers[size] = Renderer(self.model, size, size)
-        frames = np.empty((len(qpos), size, size, 3), dtype=np.uint8)
-        for frame, position in zip(frames, qpos, strict=True):
-            self._shown.qpos[:] = position
-            self._mujoco.mj_kinematics(self.model, self._shown)
-            self._mujoco.mj_camlight(self.model, self._shown)
-            frame[:] = self._renderers[size].render(self._shown, _CAMERA)
-        return frames
-
-    def close(self) -> None:
-        """Let go of what frames are drawn with."""
-        while self._renderers:
-            self._renderers.popitem()[1].close()
-
-    def __enter__(self) -> "ReacherPlant":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        return look.drawn(qpos)
 
 
 class ReacherModel:
@@ -169,7 +139,7 @@ class ReacherModel:
         v = v + self._step * (m22 * force_v - m12 * force_w) / determinant
         w = w + self._step * (m11 * force_w - m12 * force_v) / determinant
         turned = wrist + self._step * w
-        limited = torch.clamp(turned, -WRIST, WRIST)
+        limited = torch.clamp(turned, -LIMIT, LIMIT)
         w = torch.where(turned == limited, w, 0.0)
         return torch.stack((shoulder + self._step * v, limited, v, w), -1)
 
@@ -192,10 +162,10 @@ def check_angles(name: str, qpos: Any) -> np.ndarray:
         ValueError: they are not finite, not two a row, or the wrist cannot be there.
     """
     angles = _pairs(name, qpos)
-    beyond = np.abs(angles[:, 1]) > WRIST
+    beyond = np.abs(angles[:, 1]) > LIMIT
     if beyond.any():
         raise ValueError(
-            f"{name} must have the wrist within {WRIST:.3f} rad on both sides, got "
+            f"{name} must have the wrist within {LIMIT:.3f} rad on both sides, got "
             f"{angles[beyond][0, 1]:.4g}: out of reach"
         )
     return angles
@@ -206,16 +176,3 @@ def _pairs(name: str, values: Any) -> np.ndarray:
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.isfinite(pairs).all():
         raise ValueError(f"{name} must be finite numbers (n, 2) of shoulder and wrist, got {shown(values)}")
     return pairs
-
-
-def _description() -> tuple[str, dict[str, bytes]]:
-    """dm_control's XML of the arm and the files that it includes, without importing dm_control.
-
-    Its import would choose a way of drawing by itself, and take seconds.
-    """
-    spec = find_spec("dm_control")
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError("the Reacher needs dm_control: pip install 'isojepa[mujoco]'")
-    suite = Path(spec.submodule_search_locations[0]) / "suite"
-    included = {f"./common/{path.name}": path.read_bytes() for path in (suite / "common").glob("*.xml")}
-    return (suite / "reacher.xml").read_text(), included

@@ -16,8 +16,10 @@ import numpy as np
 import torch
 
 from isojepa.arguments import check_count, check_fields, check_number, checked
-from isojepa.plan.closed_loop.reacher import WRIST, check_angles
-from isojepa.plan.closed_loop.recording import Episodes, draw_poses
+from isojepa.plan.closed_loop.reacher import check_angles
+from isojepa.plan.closed_loop.recording import draw_poses
+from isojepa.worlds.control.arm import LIMIT
+from isojepa.worlds.episodes import Episodes
 
 _TURN = 2 * np.pi
 Draw = Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -102,16 +104,17 @@ def tasks_from_episodes(
     """
     check_count("count", count)
     check_count("offset", offset)
-    long = [place for place, qpos in enumerate(episodes.qpos) if len(qpos) > offset + 1]
+    poses, speeds = episodes.vectors("qpos"), episodes.vectors("qvel")
+    long = np.flatnonzero(episodes.lengths > offset + 1).tolist()
     if not long:
-        longest = max(len(qpos) for qpos in episodes.qpos)
+        longest = int(episodes.lengths.max())
         raise ValueError(f"an episode must have more than {offset + 1} rows, got {longest} at most")
 
     def draw(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = []
         for _ in range(n):
             place = long[int(torch.randint(len(long), (), generator=generator))]
-            qpos, qvel = episodes.qpos[place], episodes.qvel[place]
+            qpos, qvel = poses[place], speeds[place]
             row = int(torch.randint(1, len(qpos) - offset, (), generator=generator))
             found.append((qpos[row], qvel[row], qpos[row + offset]))
         qpos, qvel, goals = (np.stack(part) for part in zip(*found, strict=True))
@@ -159,7 +162,7 @@ def _kept(draw: Draw, count: int, rules: Rules) -> Tasks:
         keep = np.full(len(qpos), True)
         if not rules.solved:
             keep = rules.errors(qpos, goals) >= rules.tolerance
-            keep &= np.abs(goals[:, 1]) <= WRIST  # beyond, where nothing can hold it, a wrist only bounces
+            keep &= np.abs(goals[:, 1]) <= LIMIT  # beyond, where nothing can hold it, a wrist only bounces
         parts.append((qpos[keep], qvel[keep], goals[keep]))
         have += int(keep.sum())
         removed += int((~keep).sum())

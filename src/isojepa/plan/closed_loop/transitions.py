@@ -23,10 +23,11 @@ from isojepa.linear import errors, r2_of
 from isojepa.names import choose
 from isojepa.plan.closed_loop.perception import Encoder
 from isojepa.plan.closed_loop.plants import Plant
-from isojepa.plan.closed_loop.recording import Episodes, check_space
+from isojepa.plan.closed_loop.recording import check_space
 from isojepa.plan.planners.models import LinearDynamics
 from isojepa.plan.planners.problems import Dynamics
 from isojepa.plan.planners.regression import Standardised, fit_network
+from isojepa.worlds.episodes import Episodes
 
 KINDS = {"linear": 0, "network": 3}  # layers of the network
 _OUTLIER, _ROUNDS = 15, 3  # median residuals beyond which a row is left out, and how often that is done
@@ -89,19 +90,19 @@ def encode(plant: Plant, encoder: Encoder, episodes: Episodes, lag: int = 1) -> 
         ValueError: actions have another width than the plant's, or no episode is longer than the lag.
     """
     check_space(episodes, plant.space)
-    longest = max(map(len, episodes.qpos))
+    longest = int(episodes.lengths.max())
     if longest <= check_count("lag", lag):
         raise ValueError(f"episodes must have more rows than lag, {lag}, got {longest} at most")
-    h = encoder(plant, np.concatenate(list(episodes.qpos))).double().numpy()
-    parts = np.split(h, np.cumsum([len(part) for part in episodes.qpos])[:-1])
+    h = encoder(plant, np.concatenate(episodes.vectors("qpos"))).double().numpy()
+    parts = np.split(h, np.cumsum(episodes.lengths)[:-1])
     latents = [np.concatenate((part[lag:], part[lag:] - part[:-lag]), 1) for part in parts if len(part) > lag]
-    actions = [np.asarray(a[lag:]) for a in episodes.actions if len(a) > lag]
+    actions = [a[lag:] for a in episodes.vectors("action") if len(a) > lag]
     return Encoded(latents, actions, h.shape[1])
 
 
 @dataclass(frozen=True)
-class Transition:
-    """A fitted transition.
+class LatentModel:
+    """A fitted model of the latent.
 
     Attributes:
         linear: A, B and c.
@@ -121,7 +122,7 @@ class Transition:
         return moved if self.network is None else moved + self.network(torch.cat((h, a), 1))
 
 
-def fit_transition(
+def fit_model(
     fitted: Encoded,
     held_out: Encoded,
     *,
@@ -129,8 +130,8 @@ def fit_transition(
     kind: str = "network",
     steps: int = 1000,
     seed: int = 0,
-) -> Transition:
-    """Fit a transition on some episodes and score it on others.
+) -> LatentModel:
+    """Fit a model on some episodes and score it on others.
 
     Args:
         fitted, held_out: episodes through the same encoder.
@@ -153,8 +154,8 @@ def fit_transition(
         h, a = x.split([before.shape[1], acted.shape[1]], 1)
         rest = torch.from_numpy(after).float() - linear.step(h, a)
         network = fit_network(x, rest, layers=layers, steps=steps, seed=seed)
-    found = Transition(linear, network, 0.0)
-    return Transition(linear, network, score(found, held_out, block), int((~kept).sum()))
+    found = LatentModel(linear, network, 0.0)
+    return LatentModel(linear, network, score(found, held_out, block), int((~kept).sum()))
 
 
 def fit_robust(before: np.ndarray, acted: np.ndarray, after: np.ndarray) -> tuple[LinearDynamics, np.ndarray]:

@@ -21,7 +21,8 @@ import torch
 from isojepa.worlds.rendering import NoRendering, import_mujoco
 
 LINK = 0.12  # metres from joint to joint, and from the wrist to the finger
-REACH = 0.015 + 0.01  # radii of the target and of the finger: within it lies the reward of the task "hard"
+TARGET_RADIUS = 0.015  # metres, in the task "hard"
+REACH = TARGET_RADIUS + 0.01  # with that of the finger: within it lies the reward
 LIMIT = math.radians(160)  # of the wrist, either way
 STEP = 0.02  # seconds
 NEAREST, FARTHEST = 0.05, 0.20  # metres from the shoulder to the target
@@ -46,7 +47,12 @@ def simulator() -> Any:
 
 @functools.cache
 def model() -> Any:
-    """MuJoCo's model of dm_control's reacher; dm_control itself, which would look for a screen, stays out.
+    """MuJoCo's model of dm_control's reacher, which nobody changes; see `load_model`."""
+    return load_model()
+
+
+def load_model() -> Any:
+    """A model of dm_control's reacher of one's own; dm_control, which would look for a screen, stays out.
 
     Raises:
         ImportError: MuJoCo or dm_control is not installed.

@@ -1,5 +1,6 @@
 """The Reacher of dm_control: joint angles as latents, frames as observations."""
 
+from isojepa.worlds.control.arm import LIMIT
 from isojepa.worlds.reacher.ceiling import (
     aligned_r2,
     conditional_mean,
@@ -7,7 +8,7 @@ from isojepa.worlds.reacher.ceiling import (
     sample_ceiling,
     wrapped_share,
 )
-from isojepa.worlds.reacher.look import JOINTS, LIMIT, Look
+from isojepa.worlds.reacher.look import JOINTS, Look
 from isojepa.worlds.reacher.spec import ReacherEpisodesSpec, ReacherSpec
 from isojepa.worlds.reacher.world import Reacher
 

@@ -18,10 +18,8 @@ alike, and z is still N(0, I).
 
 import ctypes
 import functools
-import importlib.util
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,18 +28,18 @@ from torch import Tensor
 
 from isojepa.arguments import check_count, check_fields
 from isojepa.names import choose
+from isojepa.worlds.control.arm import LIMIT, TARGET_RADIUS, load_model
 from isojepa.worlds.rendering import Renderer, import_mujoco
 
 JOINTS = ("shoulder", "wrist")
-LIMIT = math.radians(160)  # of the wrist, either way
 QUALITIES = {"fast": False, "dmc": True}  # whether everything is drawn that the model asks for
 # mean and deviation of the colours, in [0, 1], over frames of all angles: the same in all conditions, so that
 # the encoder of one can be shown the frames of another
-COLOURS = {
+Colours = tuple[tuple[float, ...], tuple[float, ...]]
+COLOURS: dict[str, Colours] = {
     "fast": ((0.116, 0.214, 0.307), (0.100, 0.071, 0.037)),
     "dmc": ((0.167, 0.314, 0.454), (0.093, 0.070, 0.055)),
 }
-_RADIUS = 0.015  # of the target in the task "hard"
 _LARGEST = 480  # pixels of a side that the model's buffer allows
 
 
@@ -82,9 +80,14 @@ class Look:
         z = np.asarray(z, dtype=np.float64)
         return np.asarray(LIMIT * np.tanh(z / LIMIT)) if self.squash else z
 
-    def normalised(self, frames: np.ndarray | Tensor) -> Tensor:
-        """Observations float32 (n, 3, size, size) of frames uint8 (n, size, size, 3), by channel."""
-        mean, std = (255 * torch.tensor(values) for values in COLOURS[self.quality])
+    def normalised(self, frames: np.ndarray | Tensor, colours: Colours | None = None) -> Tensor:
+        """Observations float32 (n, 3, size, size) of frames uint8 (n, size, size, 3), by channel.
+
+        Args:
+            frames: what was drawn.
+            colours: mean and deviation of the channels in [0, 1]; by default those of such frames.
+        """
+        mean, std = (255 * torch.tensor(values) for values in colours or COLOURS[self.quality])
         return ((torch.as_tensor(frames).float() - mean) / std).permute(0, 3, 1, 2)
 
     def frames(self, z: np.ndarray) -> np.ndarray:
@@ -95,7 +98,11 @@ class Look:
             NoRendering: nothing here draws.
             ImportError: dm_control or MuJoCo is not installed.
         """
-        return _arm(self.quality, self.size, self.target).frames(self.angles(z))
+        return self.drawn(self.angles(z))
+
+    def drawn(self, angles: np.ndarray) -> np.ndarray:
+        """The arm at joint angles (n, 2), whatever states they are of; as `frames`."""
+        return _arm(self.quality, self.size, self.target).frames(np.asarray(angles, dtype=np.float64))
 
 
 class Arm:
@@ -106,16 +113,11 @@ class Arm:
     """
 
     def __init__(self, quality: str, size: int, target: tuple[float, float]) -> None:
-        found = importlib.util.find_spec("dm_control")
-        if found is None or not found.submodule_search_locations:
-            raise ImportError("the Reacher needs dm_control's model: pip install 'isojepa[mujoco]'")
         self._mujoco = import_mujoco()
-        # the file alone: importing the suite takes seconds
-        path = Path(found.submodule_search_locations[0]) / "suite" / "reacher.xml"
-        self._model: Any = self._mujoco.MjModel.from_xml_path(str(path))
+        self._model: Any = load_model()
         self._data: Any = self._mujoco.MjData(self._model)
         goal = self._model.geom("target").id
-        self._model.geom_size[goal, 0] = _RADIUS
+        self._model.geom_size[goal, 0] = TARGET_RADIUS
         self._model.geom_pos[goal, :2] = target
         self._renderer = Renderer(self._model, size, size, full=QUALITIES[quality])
         self.size = size
