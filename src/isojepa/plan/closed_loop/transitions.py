@@ -26,7 +26,7 @@ from isojepa.plan.closed_loop.plants import Plant
 from isojepa.plan.closed_loop.recording import check_space
 from isojepa.plan.planners.models import LinearDynamics
 from isojepa.plan.planners.problems import Dynamics
-from isojepa.plan.planners.regression import Standardised, fit_network
+from isojepa.training.regression import Standardised, fit_network
 from isojepa.worlds.episodes import Episodes
 
 KINDS = {"linear": 0, "network": 3}  # layers of the network

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from isojepa.arguments import check_count, checked
 from isojepa.plan.planners.problems import Plan, Problem
-from isojepa.plan.planners.regression import Standardised, fit_network
 from isojepa.seeds import generator as make_generator
+from isojepa.training.regression import Standardised, fit_network
 
 _ROWS = 100_000  # pairs of rows that are drawn for training
 
