@@ -4,16 +4,19 @@ import os
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import nn
 
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
 from isojepa.files import make_folder, open_own, write_json, write_text
 from isojepa.runs import load_run, record_path, train
+from isojepa.studies.catalogue import STUDIES
 from isojepa.studies.cells import Asked, Cell, Computation, record_of
 from isojepa.studies.scores import score
 from isojepa.studies.study import Study
@@ -22,6 +25,7 @@ from isojepa.sweep.record_state import repair, state_of
 from isojepa.terminal import visible
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record, RecordHeld
+from isojepa.worlds.source import Source
 
 NOTES = ".sweep"  # beside the records: logs, times, jobs
 _PATIENCE = 2.0  # seconds: others look at a lock for a moment only
@@ -127,8 +131,6 @@ def _train(config: Config, folder: str | Path) -> None:
 
 def _score(path: Path, folder: str | Path, study: str) -> None:
     record = Record(path)
-    (asked,) = find_studies((study,)) if study else (None,)
-    measured = asked.score if isinstance(asked, Study) else score
     with record.locked():
         if record.scores is not None:
             return
@@ -136,7 +138,7 @@ def _score(path: Path, folder: str | Path, study: str) -> None:
         encoder, world, _ = load_run(path)
         result = record.result or {}
         try:
-            scores = dict(measured(encoder, world))
+            scores = dict(_scores_of(study)(encoder, world))
         except (ValueError, np.linalg.LinAlgError) as error:
             if result["status"] == "done" and not isinstance(error, NotFinite):
                 raise
@@ -144,6 +146,15 @@ def _score(path: Path, folder: str | Path, study: str) -> None:
         record.save_scores(scores)
         times = {"scoring": time.monotonic() - started, "training": result["seconds"]}
         write_json(notes_path(folder, path.name, "json"), times)
+
+
+def _scores_of(study: str) -> Callable[[nn.Module, Source], Mapping[str, Any]]:
+    """What a study measures of an encoder; the general scores for a run that belongs to no known one."""
+    if study in STUDIES or Path(study).suffix == ".py":
+        (found,) = find_studies((study,))
+        if isinstance(found, Study):
+            return found.score
+    return score
 
 
 def _patiently(do: Callable[[], None]) -> None:

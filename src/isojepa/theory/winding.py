@@ -33,7 +33,7 @@ _GRID = 4096
     0.17 % of each beyond pi. They leave 5.1 % of the variance open, so R^2 ends at 0.949.""",
 )
 def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -> Parts:
-    """No function of an angle modulo 2 pi explains more of it than the Fisher information of the wrapped law.
+    """An angle modulo 2 pi tells as much of it as the Fisher information of its wrapped law.
 
     R^2(theta, f(theta mod 2 pi)) <= s^2 E ((log p_w)')^2, attained by E[theta | phi] = -s^2 (log p_w)'(phi)
     """

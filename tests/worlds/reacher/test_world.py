@@ -206,7 +206,7 @@ def test_lists_of_unequal_episodes_arrays_and_trajectories_are_taken(folder, tmp
             "evaluation must be one of episodes, gaussian",
         ),
         (lambda: Reacher.recorded(walk(), 2, per_episode=0), "per_episode must be a positive integer"),
-        (lambda: make("world", "reacher-episodes").build(Context()), "angles must name a NumPy file"),
+        (lambda: make("world", "reacher-episodes", policy="sca").build(Context()), "policy must be one of"),
     ],
 )
 def test_wrong_settings_are_said_before_anything_is_rendered(make_world, message, monkeypatch):
