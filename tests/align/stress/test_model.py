@@ -134,11 +134,15 @@ def random_network(rows, seed, width):
 
 
 def keep_to(curve, dim, plain, few):
-    """Differences of R^2, DSC and NOS@10, factor of kappa: from 3 pairs per dimension on, and below."""
+    """Differences of R^2, DSC and NOS@10, factor of kappa: from 3 pairs per dimension on, and below.
+
+    What is found is a mean of a few fits: two standard errors of it are allowed besides.
+    """
     for metric, index in (("r2", 0), ("dsc", 1), ("nos@10", 2)):
         for point in curve.of(metric):
             allowed = (plain if point.pairs >= 3 * dim else few)[index]
-            assert abs(point.predicted - point.value) <= allowed, (metric, point)
+            noise = 2 * point.spread / point.repeats**0.5
+            assert abs(point.predicted - point.value) <= allowed + noise, (metric, point)
     for point in curve.of("condition"):
         if point.pairs > dim:
             allowed = (plain if point.pairs >= 3 * dim else few)[3]
