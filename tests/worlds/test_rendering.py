@@ -1,12 +1,15 @@
 """Drawing without a screen: which way is taken, and what is said where there is none."""
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import isojepa
 from isojepa.worlds import rendering
 from isojepa.worlds.rendering import NoRendering, Renderer, backend, import_mujoco
 from tests.rendering import rendering_or_skip
@@ -100,3 +103,13 @@ def test_a_way_that_fails_is_told_by_its_error(monkeypatch):
     assert rendering._tried("egl") == "OSError: no such device"
     monkeypatch.setattr(rendering, "_TRY", "pass")
     assert rendering._tried("egl") == ""
+
+
+def test_no_module_imports_the_simulator_when_it_is_imported_itself():
+    # whoever imports it first decides how it draws, also the one who only looks for doctests
+    package = Path(isojepa.__file__).parent
+    for path in package.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in named} & {"mujoco", "dm_control"}, path

@@ -16,8 +16,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from dm_control.suite import reacher
-from dm_control.utils import rewards
 
 from isojepa.files import write_json
 from isojepa.seeds import generator
@@ -25,6 +23,7 @@ from isojepa.worlds.control import arm
 from isojepa.worlds.control.actor import Actor
 from isojepa.worlds.control.policies import Learned, Policy, Uniform
 from isojepa.worlds.control.simulation import simulate
+from isojepa.worlds.rendering import import_suite
 
 LENGTH = 150  # steps of an episode while it learns
 ARMS = 8  # that move between two updates
@@ -53,7 +52,8 @@ class Reacher(gymnasium.Env[np.ndarray, np.ndarray]):  # type: ignore[misc]
 
     def __init__(self, seed: int, length: int = LENGTH) -> None:
         own = int(torch.randint(1 << 31, (1,), generator=generator(seed, "reacher", "environment")))
-        self.control = reacher.hard(time_limit=length * arm.STEP, random=own)
+        settings = {"time_limit": length * arm.STEP, "random": own}
+        self.control = import_suite().load("reacher", "hard", task_kwargs=settings)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (arm.OBSERVED,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -66,10 +66,9 @@ class Reacher(gymnasium.Env[np.ndarray, np.ndarray]):  # type: ignore[misc]
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step of 0.02 seconds; an episode ends by time only."""
         found = self.control.step(action)
-        physics = self.control.physics
-        near = rewards.tolerance(
-            physics.finger_to_target_dist(), (0, arm.REACH), margin=_MARGIN, sigmoid="long_tail"
-        )
+        # dm_control's `rewards.tolerance` with the sigmoid "long_tail"
+        beyond = max(0.0, float(self.control.physics.finger_to_target_dist()) - arm.REACH)
+        near = 1 / (1 + 9 * (beyond / _MARGIN) ** 2)
         learned = (found.reward + near) / 2
         return self._seen(found.observation), float(learned), False, found.last(), {"reward": found.reward}
 
