@@ -36,7 +36,7 @@ from isojepa.seeds import generator
 UNBIASED_ROWS = 4
 
 
-_PIECE = 512  # rows
+_PIECE = 1024  # rows
 _TINY, _HUGE = 1e-200, 1e200
 
 
