@@ -3,9 +3,9 @@ r"""How far a plan ends from its goal: a weighted squared distance, at the end o
     cost = sum_{t < H} running |w (h_t - g)|^2 + |w (h_H - g)|^2 + effort sum_t |a_t|^2
 
 With running = 0 and w = 1 it is the published one, the squared distance of the last latent. Distances between
-latents that are rotations of each other are equal (Theorem 4 of papers/002), so is the cost if w does not
-tell the rotated coordinates apart. Where the coordinates are angles, differences are taken modulo 2 pi: the
-way round costs nothing.
+latents that are rotations of each other are equal (Theorem 4 of Klindt et al., 2026), so is the cost if w
+does not tell the rotated coordinates apart. Where the coordinates are angles, differences are taken modulo
+2 pi: the way round costs nothing.
 """
 
 import math

@@ -1,7 +1,7 @@
 """One latent process seen through two mixings or more: where the theorems say what maps between agents are.
 
 Agent i sees x = g_i(z). If each recovers its world up to a rotation, h_i = Q_i z, then the map from one's
-embeddings to another's is itself one, W = Q_2 Q_1^T (Theorem 1 of papers/002, applied twice).
+embeddings to another's is itself one, W = Q_2 Q_1^T (Theorem 1 of Klindt et al., 2026, twice).
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """One set of pictures under two recipes of views: agents that saw the same pictures differently.
 
-Appendix A.3 of papers/004: recipe A is a random resized crop of (0.2, 1), flip, colour jitter (0.4, 0.4, 0.4,
-0.1) and grey with 0.2; recipe B has a Gaussian blur with 0.5 and solarization with 0.2 besides. Each picture
-is a state. Agents are compared on one augmentation of each picture by each recipe, always the same one, or on
-the pictures themselves (`compare="whole"`).
+Appendix A.3 of Social-JEPA (Zhang et al., 2026): recipe A is a random resized crop of (0.2, 1), flip, colour
+jitter (0.4, 0.4, 0.4, 0.1) and grey with 0.2; recipe B has a Gaussian blur with 0.5 and solarization with 0.2
+besides. Each picture is a state. Agents are compared on one augmentation of each picture by each recipe,
+always the same one, or on the pictures themselves (`compare="whole"`).
 """
 
 from dataclasses import dataclass, replace
