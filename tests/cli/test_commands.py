@@ -174,7 +174,8 @@ def test_a_config_tells_all_its_problems_at_once(capsys, tmp_path):
         (["--objective.name", "infonce", "--objective.sigma", "wide"], "sigma must be a number, 'matched'"),
         (
             ["--encoder.name", "mpl"],
-            "encoder must be one of backbone, conv, coupling, free-coupling, mlp, got 'mpl'; did you mean",
+            "encoder must be one of backbone, conv, coupling, free-coupling, mlp, got 'mpl'; "
+            "did you mean 'mlp'?",
         ),
         (["--training.batch", "1"], "batch must be an integer of at least 2, got 1"),
         (["--config", "/nowhere.yaml"], "/nowhere.yaml does not exist"),
