@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from isojepa.names import choose, unknown
 
 GROUP = "isojepa.components"
-ROOMS = ("laws", "worlds", "encoders", "objectives")  # whose modules register components
+ROOMS = ("laws", "worlds", "isotropise", "encoders", "objectives")  # whose modules register components
 # of every spec, besides `build`
 _ANSWERS = ("costless", "resolve", "operations", "around", "embedding", "feature_dim", "transformer")
 _RESERVED = ("kind", "name", "build", *_ANSWERS)

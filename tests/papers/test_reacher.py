@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from isojepa.papers.world_model import reacher, reacher_ou, reacher_trajectory
-from isojepa.studies.cells import Row
+from isojepa.studies.cells import Row, record_of
 from isojepa.studies.rows import Rows
 from isojepa.worlds.reacher import Look, Reacher
 from isojepa.worlds.rendering import NoRendering
@@ -62,12 +62,29 @@ def test_a_world_that_is_not_the_arm_is_refused():
 @pytest.mark.parametrize("name", STUDIES)
 def test_configs_are_the_published_ones(name):
     cells = STUDIES[name].plan("paper")
-    assert len(cells) == 7 * 4 * 3
+    own = [cell for cell in cells if cell.labels.get("policy") != reacher_trajectory.GAUSSIAN]
+    assert len(own) == 7 * 4 * 3
     config = cells[0].trained
     assert config.training.steps == 39_062
     assert (config.training.batch, config.training.clip, config.training.learning_rate) == (256, 1.0, 3e-3)
     assert config.objective.slices == 256
     assert config.encoder.name == "conv"
+
+
+def test_gaussian_pairs_beside_trajectories_are_the_runs_of_their_own_study():
+    ours = {record_of(cell.config).name for cell in reacher_ou.STUDY.plan("standard")}
+    beside = [
+        record_of(cell.config).name
+        for cell in reacher_trajectory.STUDY.plan("standard")
+        if cell.labels["policy"] == reacher_trajectory.GAUSSIAN
+    ]
+    assert len(beside) == 9
+    assert set(beside) <= ours
+
+
+def test_weights_keep_the_proportion_of_the_terms():
+    found = {cell.labels["rho"]: cell.labels["weight"] for cell in reacher_ou.STUDY.plan("standard")[1:8]}
+    assert found == {0.99: 0.002, 0.95: 0.01, 0.9: 0.02, 0.8: 0.04, 0.7: 0.06, 0.5: 0.1, 0.3: 0.14}
 
 
 def row(cell, **scores):
@@ -87,6 +104,12 @@ def row(cell, **scores):
         "longer": 0.1,
         "longer_interval": [0.05, 0.2],
         "samples": 5000,
+        "rho": 0.95,
+        "rho_each": [0.96, 0.94],
+        "sigreg_each": [2.0, 3.0],
+        "sigreg_joint": 4.0,
+        "floor": 0.3,
+        "floor_joint": 0.5,
     }
     return Row(dict(cell.labels), cell.config.to_dict(), usual | scores, "done", 1, 1.0, 0.1, "record")
 
@@ -94,6 +117,7 @@ def row(cell, **scores):
 def test_the_weight_is_chosen_on_validation_states_alone():
     cells = [cell for cell in reacher_ou.STUDY.plan("standard") if cell.labels["rho"] == 0.95]
     plain = [cell for cell in cells if cell.labels["condition"] == reacher_ou.PLAIN]
+    assert len({cell.labels["weight"] for cell in plain}) == 3
     rows = Rows(
         row(cell, r2_validation=1 - cell.labels["weight"], r2=cell.labels["weight"]) for cell in plain
     )
@@ -111,9 +135,49 @@ def test_the_ceiling_judges_what_is_reached(r2, verdict):
 def test_stories_tell_whole_and_missing_rows(name):
     study = STUDIES[name]
     rows = [row(cell) for cell in study.plan("standard")]
-    assert len(study.report(rows).tables) == 3
+    assert len(study.report(rows).tables) == len(study.tables)
     study.report(rows[:1])
     study.report([])
+
+
+def told_of(name, rows):
+    """The verdict that a story gives on a claim, by the beginning of its words."""
+    found = [one for one in reacher_trajectory.STUDY.report(rows).summary if name in one.lower()]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(("gaussian", "verdict"), [(0.94, "holds"), (0.5, "does not hold")])
+def test_trajectories_are_compared_at_the_nearest_correlation(gaussian, verdict):
+    rows = []
+    for cell in reacher_trajectory.STUDY.plan("standard"):
+        beside = cell.labels["policy"] == reacher_trajectory.GAUSSIAN
+        # at another correlation Gaussian pairs are recovered otherwise, which must not count
+        own = gaussian if beside and cell.labels["rho"] == 0.95 else 1.0 - gaussian
+        rows.append(row(cell, r2=own if beside else 0.7, rho=None if beside else 0.951))
+    assert f"{verdict}.**" in told_of("at the correlation that is nearest", rows)
+
+
+@pytest.mark.parametrize(("weighed", "verdict"), [(0.9, "holds"), (0.1, "does not hold")])
+def test_weighed_pairs_are_judged_against_the_recording_as_it_is(weighed, verdict):
+    rows = [
+        row(cell, r2=weighed if cell.labels.get("strength") else 0.5)
+        for cell in reacher_trajectory.STUDY.plan("standard")
+    ]
+    assert f"{verdict}.**" in told_of("weighing the pairs of stride 8", rows)
+
+
+@pytest.mark.parametrize(("best", "verdict"), [(8, "holds"), (64, "does not hold")])
+def test_the_best_stride_is_compared_with_the_most_normal_ones(best, verdict):
+    rows = [
+        row(
+            cell,
+            r2=0.9 if cell.labels.get("stride") == best else 0.5,
+            sigreg_joint=abs(cell.labels.get("stride", 0) - 8),
+        )
+        for cell in reacher_trajectory.STUDY.plan("standard")
+    ]
+    assert f"{verdict}.**" in told_of("nearest to normal", rows)
 
 
 @pytest.mark.slow

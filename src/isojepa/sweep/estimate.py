@@ -16,7 +16,6 @@ from pathlib import Path
 
 from isojepa.config import Config
 from isojepa.files import read_json
-from isojepa.runs import build_all
 from isojepa.sweep.computations import price_computations
 from isojepa.sweep.local import Pool
 from isojepa.sweep.measure import Cost, cost_key, scoring_seconds
@@ -133,10 +132,10 @@ def makespan(seconds: Iterable[float], workers: int) -> float:
 def count_cost(config: Config) -> Cost:
     """A price from a count of operations: good to a small factor, and free."""
     try:
-        encoder, _, _ = build_all(config)
+        context = config.context
+        encoder = config.encoder.build(context)  # not its source, which may be hours of rendering
     except ValueError:  # told when the run itself is tried
         return Cost(_OVERHEAD, 0.0, 0.0)
-    context = config.context
     dim, latents = context.embedding or 1, context.dim or 1
     weights = sum(parameter.numel() for parameter in encoder.parameters())
     recipe = config.training

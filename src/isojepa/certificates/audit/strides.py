@@ -110,7 +110,7 @@ def stride_rows(
             continue
         first, second, episode = episodes.pairs(stride, name, per_episode, seed)
         if len(first) >= _LEAST:
-            rows.append(_row(stride, first, second, episode, samples, repeats, seed))
+            rows.append(stride_row(stride, first, second, episode, samples, repeats, seed))
     if not rows:
         raise ValueError(
             f"strides must leave {_LEAST} pairs, got {list(strides)} for episodes of at most {longest} steps"
@@ -119,15 +119,26 @@ def stride_rows(
 
 
 @ranks.alone()  # these are all the samples, also in a distributed job
-def _row(
+def stride_row(
     stride: int,
     first: np.ndarray,
     second: np.ndarray,
     episode: np.ndarray,
-    samples: int,
-    repeats: int,
-    seed: int,
+    samples: int = 2000,
+    repeats: int = 5,
+    seed: int = 0,
 ) -> StrideRow:
+    """The row of pairs that somebody chose.
+
+    Args:
+        stride: steps between their ends.
+        first, second: (pairs, dim) the ends.
+        episode: (pairs,) that each is of.
+        samples, repeats, seed: as of `stride_rows`.
+
+    Raises:
+        ValueError: no state moves, or one is not finite.
+    """
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         raise ValueError("states must be finite, got NaN or Inf")
     n, difference = min(samples, len(first)), second - first

@@ -10,7 +10,6 @@ from isojepa.report.charts import Chart, Curve, Reference, curves_chart
 from isojepa.studies.cells import Cell, crossed
 from isojepa.studies.published import read_published
 from isojepa.studies.rows import Lines, Rows
-from isojepa.studies.settings import shortened
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
 from isojepa.studies.study import Study
@@ -26,26 +25,26 @@ PLAIN, SQUASHED, BARE = "as published", "squashed", "without BatchNorm"
 
 
 def cells(scale: str) -> list[Cell]:
-    """All correlations at one weight, all weights at one; at paper scale all of both, with its epochs."""
+    """All correlations at a weight for each, others at one; at paper scale all of both, with its epochs."""
     asked = partial(_config, scale)
-    if scale == "quick":
-        found = crossed(asked, condition=PLAIN, rho=(0.5, RHO), weight=reacher.WEIGHT, seed=0)
-        return [Cell(shortened(cell.trained, 2), cell.labels) for cell in found]
     if scale == "paper":
         return crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHTS, seed=range(3))
-    own: dict[str, Any] = {"seed": 0}
-    found = crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHT, **own)
-    others = [weight for weight in reacher.WEIGHTS if weight != reacher.WEIGHT]
-    found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, **own)
-    return found + crossed(asked, condition=(SQUASHED, BARE), rho=RHO, weight=reacher.WEIGHT, **own)
+    weight = reacher.balanced(RHO)
+    found = crossed(asked, condition=SQUASHED, rho=RHO, weight=weight, seed=0)
+    for rho in (0.5, RHO) if scale == "quick" else sorted(RHOS, reverse=True):
+        found += crossed(asked, condition=PLAIN, rho=rho, weight=reacher.balanced(rho), seed=0)
+    if scale == "quick":
+        return found
+    others = [one for one in (reacher.WEIGHTS[0], reacher.WEIGHTS[-1]) if one != weight]
+    found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, seed=0)
+    return found + crossed(asked, condition=BARE, rho=RHO, weight=weight, seed=0)
 
 
 def _config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
     pairs = {"quick": 600, "standard": reacher.PAIRS, "paper": reacher.PUBLISHED_PAIRS}[scale]
     held = 400 if scale == "quick" else 10_000
-    steps = reacher.EPOCHS * pairs // reacher.BATCH if scale == "paper" else reacher.STEPS
     world = make("world", "reacher", rho=rho, pairs=pairs, held_out=held, squash=condition == SQUASHED)
-    return reacher.config(world, weight, seed, steps, batch_norm=condition != BARE)
+    return reacher.config(world, weight, seed, scale, batch_norm=condition != BARE)
 
 
 def _chosen(rows: Rows) -> Rows:
@@ -76,7 +75,7 @@ def _weights(rows: Rows) -> Lines:
 
 
 def _conditions(rows: Rows) -> Lines:
-    return _lines(rows.where(rho=RHO, weight=reacher.WEIGHT), "condition")
+    return _lines(rows.where(rho=RHO, weight=reacher.balanced(RHO)), "condition")
 
 
 def _panels(rows: Rows) -> list[Chart]:

@@ -1,63 +1,81 @@
 """Joint angles from pixels, a policy's trajectories: R^2 against the stride, beside Gaussian pairs."""
 
+import math
 from functools import partial
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.papers.world_model import reacher
+from isojepa.papers.world_model import reacher, reacher_ou
 from isojepa.registry import make
-from isojepa.report.charts import Chart, Curve, curves_chart
+from isojepa.report.charts import Chart, Curve, Reference, curves_chart
 from isojepa.studies.cells import Cell, crossed
 from isojepa.studies.published import read_published
 from isojepa.studies.rows import Lines, Rows
-from isojepa.studies.settings import shortened
 from isojepa.studies.specs import ChartSpec, TableSpec
-from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
+from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values, judged
 from isojepa.studies.study import Study
 
 PUBLISHED: dict[Any, dict[str, Any]] = {
     row["stride"]: row for row in read_published("identifiability_reacher_trajectory")
 }
 STRIDES = tuple(PUBLISHED)
-STRIDE = 8  # where weights are compared
+STRIDE = 8  # where weights are compared, and pairs weighed
 POLICY, EXPLORED = "sac", "ou"  # the trained policy, and exploration whose joints are Gaussian processes
+GAUSSIAN = "Gaussian pairs"  # of the study reacher_ou, whose runs these are
+WEIGHT, OTHER = reacher.WEIGHTS[0], reacher.WEIGHTS[2]
+STRENGTHS, METHOD = (0.5, 1.0), "reweight"  # of isotropise
 HALF = 0.5  # R^2 of the embedding from the angles that was never exceeded
 
 
 def cells(scale: str) -> list[Cell]:
-    """All strides at one weight, all weights at one; at paper scale all with three seeds and its epochs."""
+    """All strides at one weight, and at one stride all weights, strengths and policies.
+
+    At paper scale all strides and weights with three seeds and the published epochs. The Gaussian pairs that
+    stand beside are the runs of the study reacher_ou.
+    """
     asked = partial(_config, scale)
+    own: dict[str, Any] = {"weight": WEIGHT, "strength": 0.0, "seed": 0}
     if scale == "quick":
-        found = crossed(asked, policy=POLICY, stride=(1, STRIDE), weight=reacher.WEIGHT, seed=0)
-        return [Cell(shortened(cell.trained, 2), cell.labels) for cell in found]
+        found = crossed(asked, policy=POLICY, stride=(1, STRIDE), **own)
+        return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": 0.5})
+    beside = [
+        Cell(cell.config, {**cell.labels, "policy": GAUSSIAN})
+        for cell in reacher_ou.cells(scale)
+        if cell.labels["condition"] == reacher_ou.PLAIN
+    ]
     if scale == "paper":
-        return crossed(asked, policy=POLICY, stride=STRIDES, weight=reacher.WEIGHTS, seed=range(3))
-    own: dict[str, Any] = {"seed": 0}
-    found = crossed(asked, policy=POLICY, stride=STRIDES, weight=reacher.WEIGHT, **own)
-    others = [weight for weight in reacher.WEIGHTS if weight != reacher.WEIGHT]
-    found += crossed(asked, policy=POLICY, stride=STRIDE, weight=others, **own)
-    return found + crossed(asked, policy=EXPLORED, stride=STRIDE, weight=reacher.WEIGHT, **own)
+        every = own | {"weight": reacher.WEIGHTS, "seed": range(3)}
+        return crossed(asked, policy=POLICY, stride=STRIDES, **every) + beside
+    found = crossed(asked, policy=POLICY, stride=STRIDES, **own)
+    found += crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": STRENGTHS})
+    found += crossed(asked, policy=EXPLORED, stride=STRIDE, **own)
+    return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": OTHER}) + beside
 
 
-def _config(scale: str, policy: str, stride: int, weight: float, seed: int) -> Config:
+def _config(scale: str, policy: str, stride: int, weight: float, strength: float, seed: int) -> Config:
     episodes = 60 if scale == "quick" else 10_000
     each = 10 if scale != "standard" else reacher.PAIRS // episodes
-    world = make(
-        "world", "reacher-episodes", policy=policy, episodes=episodes, stride=stride, per_episode=each
+    settings = {"policy": policy, "episodes": episodes, "stride": stride, "per_episode": each}
+    world = (
+        make("world", "reacher-isotropised", strength=strength, method=METHOD, **settings)
+        if strength
+        else make("world", "reacher-episodes", **settings)
     )
-    steps = reacher.EPOCHS * each * episodes // reacher.BATCH if scale == "paper" else reacher.STEPS
-    return reacher.config(world, weight, seed, steps)
+    return reacher.config(world, weight, seed, scale)
 
 
 def _chosen(rows: Rows) -> Rows:
-    return reacher.chosen(rows.where(policy=POLICY), "stride")
+    return reacher.chosen(rows.where(policy=POLICY, strength=0.0), "stride")
 
 
 def _lines(rows: Rows, *by: str) -> Lines:
     lines = rows.lines(
         [*by, "weight"],
         *("r2", "r2_own", "r2_z_to_h", "r2_sincos", "orthogonality_error", "length", "oracle", "longer"),
+        *("rho", "sigreg_joint", "floor", "floor_joint"),
         reacher.joints,
+        reacher.by_joint("rho_each", "rho_{joint}"),
+        reacher.by_joint("sigreg_each", "sigreg_{joint}"),
         runs=len,
     )
     for line in lines:
@@ -72,11 +90,26 @@ def _strides(rows: Rows) -> Lines:
 
 
 def _weights(rows: Rows) -> Lines:
-    return _lines(rows.where(policy=POLICY, stride=STRIDE))
+    return _lines(rows.where(policy=POLICY, stride=STRIDE, strength=0.0))
 
 
 def _policies(rows: Rows) -> Lines:
-    return _lines(rows.where(stride=STRIDE, weight=reacher.WEIGHT), "policy")
+    return _lines(rows.where(stride=STRIDE, weight=WEIGHT, strength=0.0), "policy")
+
+
+def _strengths(rows: Rows) -> Lines:
+    """How much survives as pairs are weighed towards a Gaussian process of one rate."""
+    return _lines(rows.where(policy=POLICY, stride=STRIDE, weight=WEIGHT), "strength")
+
+
+def _matched(rows: Rows) -> Lines:
+    """Each stride beside the Gaussian pairs whose correlation is nearest, by its rate -log rho."""
+    gaussian = reacher.chosen(rows.where(policy=GAUSSIAN), "rho").lines(["rho"], "r2")
+    lines = Lines()
+    for line in _strides(rows).known("rho", "r2") if gaussian else ():
+        at = min(gaussian, key=lambda one: abs(math.log(math.log(one["rho"]) / math.log(line["rho"]))))
+        lines.append(line | {"rho_gaussian": at["rho"], "r2_gaussian": at["r2"]})
+    return lines.known("r2_gaussian")
 
 
 def _panels(rows: Rows) -> list[Chart]:
@@ -93,10 +126,29 @@ def _panels(rows: Rows) -> list[Chart]:
         curve("straight lines, decoded", "length", 1),
         curve("of the true angles", "oracle", 2, "dashed"),
     ]
+    gaussian = reacher.chosen(rows.where(policy=GAUSSIAN), "rho").lines(["rho"], "r2")
+    # by what is forgotten across a pair, 1 - rho, on an axis that does not press small ones together
+    matched = [Curve("Gaussian pairs", {1 - line["rho"]: line["r2"] for line in gaussian}, 3)]
+    matched += [Curve("trajectories", {1 - line["rho"]: line["r2"] for line in lines.known("rho")}, 1)]
+    normal = [curve("both joints", "sigreg_joint", 1), curve("shoulder", "sigreg_shoulder", 2)]
+    normal += [curve("wrist", "sigreg_wrist", 3)]
+    floor = [Reference(line["floor_joint"], "normal") for line in lines.known("floor_joint")[:1]]
+    doses = _strengths(rows)
+    weighed = [
+        Curve(name, {line["strength"]: line[key] for line in doses}, color)
+        for color, (name, key) in enumerate(
+            [("on Gaussian states", "r2"), ("on held-out episodes", "r2_own")], 1
+        )
+    ]
     return [
         curves_chart("R² by joint, Gaussian states", "stride δ", "R²", joints, scale="linear"),
         curves_chart("R² of both", "stride δ", "R²", whole, scale="linear"),
         curves_chart("Length over chord", "stride δ", "", paths, scale="linear"),
+        curves_chart("At matched correlation", "1 − ρ", "R²", matched, scale="linear"),
+        curves_chart("SIGReg of the differences", "stride δ", "", normal, references=floor),
+        curves_chart(
+            "Pairs weighed, stride 8", "strength", "R²", weighed, scale="linear", across_scale="linear"
+        ),
     ]
 
 
@@ -117,13 +169,48 @@ def _bent(rows: Rows) -> Judgement:
     return judge_lines(lines, lambda line: line["low"] > 0, "{stride:d}: {longer:+.3f}", "longer")
 
 
+def _below(rows: Rows) -> Judgement:
+    """Whether trajectories are recovered less than Gaussian pairs of the nearest correlation."""
+    told = "{stride:d}: {r2:.2f} against {r2_gaussian:.2f} at ρ {rho_gaussian:g}"
+    return judge_lines(_matched(rows), lambda line: line["r2"] < line["r2_gaussian"], told, "r2")
+
+
+def _normal(rows: Rows) -> Judgement:
+    """Whether the best stride is among those whose differences are nearest to normal."""
+    lines = _strides(rows).known("r2", "sigreg_joint")
+    best = max(lines, key=lambda line: line["r2"], default=None)
+    near = sorted(lines, key=lambda line: line["sigreg_joint"])[:2]
+    facts: dict[str, Any] = {} if best is None else {"best": best["stride"]}
+    return judged(
+        [best in near] if best else [], near=", ".join(f"{line['stride']}" for line in near), **facts
+    )
+
+
+def _survives(rows: Rows) -> Judgement:
+    """Whether weighing pairs towards the theorems' law raises what is recovered."""
+    lines = _strengths(rows).known("r2")
+    plain = {line["strength"]: line["r2"] for line in lines}.get(0.0)
+    asked = [line for line in lines if line["strength"]] if plain is not None else []
+    told = "{strength:g}: {r2:.2f}"
+    return judge_lines(asked, lambda line: line["r2"] > (plain or 0.0), told, "r2", plain=plain)
+
+
 STUDY = Study.of_file(
     __file__,
     title="Pixels of an arm: a policy's trajectories",
     source="Klindt, LeCun & Balestriero (2026), Section 5.2, table of the Reacher (right), Appendix H",
     cells=cells,
     score=reacher.score,
-    tables=TableSpec.named(strides=_strides, weights=_weights, policies=_policies),
+    tables=TableSpec.named(
+        strides=_strides,
+        laws=_strides,
+        matched=_matched,
+        strengths=_strengths,
+        weights=_weights,
+        policies=_policies,
+    ),
     charts=[ChartSpec("recovery", _panels)],
-    statements=Statement.named(low=_low, shifted=_shifted, bent=_bent),
+    statements=Statement.named(
+        low=_low, shifted=_shifted, below=_below, normal=_normal, survives=_survives, bent=_bent
+    ),
 )

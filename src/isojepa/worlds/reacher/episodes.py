@@ -87,16 +87,21 @@ def policy_angles(policy: str, episodes: int, seed: int, data: str = "") -> np.n
 def some_pairs(
     recorded: Recorded, count: int, source: torch.Generator
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Some pairs of each episode, without replacement, in the order of time.
+    """Some pairs of each episode, without replacement, in the order of time; or as many by their weights.
 
     Args:
-        recorded: the episodes, with a stride.
-        count: pairs of each episode; all of one that has fewer.
+        recorded: the episodes, with a stride. Where its pairs have weights they are drawn by these, with
+            replacement and from all episodes alike, and turned round as it says.
+        count: pairs of each episode, all of one that has fewer; with weights, of the mean episode.
         source: draws them.
 
     Returns:
         The episode of each pair, (pairs,), and the angles of both its ends, each (pairs, 2).
     """
+    if recorded.weights is not None:
+        path, *ends = recorded.in_order().draw(count * recorded.paths, source)
+        first, second = (recorded.states.gather(path, at) for at in ends)
+        return path, (first, second)
     chosen, start = [], 0
     for length in recorded.states.lengths:
         pairs = max(0, int(length) - recorded.stride)

@@ -1,17 +1,25 @@
 """The Reacher by name, for flags, configs and records."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.reacher.episodes import policy_angles, read_angles
 from isojepa.worlds.reacher.look import JOINTS, Look
 from isojepa.worlds.reacher.world import Reacher
+from isojepa.worlds.recorded import Recorded
 
 
 @dataclass(frozen=True)
 class ReacherLook(Spec):
     """What both have: how states become frames, and where these are kept."""
+
+    costless: ClassVar = (  # frames are kept: a step costs the same whatever states they are of
+        *("squash", "states", "rho", "pairs", "held_out"),
+        *("episodes", "stride", "per_episode", "strength"),
+    )
 
     quality: str = "fast"
     """Of the frames: fast, or dmc for dm_control's own pixels."""
@@ -79,6 +87,10 @@ class ReacherEpisodesSpec(ReacherLook):
     """Share of the episodes that are held out, where episodes are."""
 
     def build(self, context: Context) -> Reacher:
+        return self.drawn(None)
+
+    def drawn(self, weigh: Callable[[Recorded], Recorded] | None) -> Reacher:
+        """The world, its pairs to train on drawn by weights; see `Reacher.recorded`."""
         angles = (
             read_angles(Path(self.angles).expanduser())
             if self.angles
@@ -88,6 +100,7 @@ class ReacherEpisodesSpec(ReacherLook):
             angles,
             self.stride,
             per_episode=self.per_episode,
+            weigh=weigh,
             look=self.look,
             evaluation=self.evaluation,
             held_out=self.held_out,

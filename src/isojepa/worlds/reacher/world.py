@@ -48,6 +48,7 @@ class Reacher:
         gaussian: whether the latents are N(0, I).
         standardiser: from states to latents.
         episodes: (pairs,) which episode each is of, for splits; the pair's number by default.
+        stride: steps between the two ends of a pair, where they are recorded.
         held: makes the source of held-out states.
     """
 
@@ -61,9 +62,11 @@ class Reacher:
         gaussian: bool,
         standardiser: Standardiser = _IDENTITY,
         episodes: np.ndarray | None = None,
+        stride: int | None = None,
         held: Callable[[], Source] | None = None,
     ) -> None:
         self.views, self.look, self.standardiser = (first, second), look, standardiser
+        self.episodes, self.stride = episodes, stride
         self._pairs = Arrays(
             tuple(view.frames for view in self.views),
             latents=tuple(standardiser.apply(view.z).astype(np.float32) for view in self.views),
@@ -147,6 +150,7 @@ class Reacher:
         stride: int,
         *,
         per_episode: int = 10,
+        weigh: Callable[[Recorded], Recorded] | None = None,
         look: Look | None = None,
         evaluation: str = "episodes",
         held_out: float = 0.2,
@@ -160,6 +164,8 @@ class Reacher:
         Args:
             angles: (episodes, steps, 2) in radians, or a list of (steps_i, 2), or `Trajectories`.
             stride: steps between the two ends of a pair.
+            weigh: from the episodes that are trained on to the same with weights of their pairs, e.g. by
+                `isojepa.isotropise`; what is held out has none.
             per_episode: pairs of each episode, drawn without replacement; all of one that has fewer.
             look: how states become frames; `squash` bends the recorded angles too.
             evaluation: what is held out: "episodes" of the recording, or the "gaussian" states that all
@@ -179,6 +185,8 @@ class Reacher:
         train = other = Recorded(trajectories_of(angles), stride=stride)
         if evaluation == "episodes":
             train, other = train.split(held_out, seed)
+        if weigh is not None:
+            train = weigh(train)
 
         def pairs_of(part: str, recorded: Recorded, held: Callable[[], Source] | None) -> "Reacher":
             source = generator(seed, "reacher", "pairs", part)
@@ -192,6 +200,7 @@ class Reacher:
                 gaussian=False,
                 standardiser=train.standardiser,
                 episodes=path,
+                stride=stride,
                 held=held,
             )
 
