@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from isojepa.config import SECTIONS, Config
-from isojepa.registry import price
-from isojepa.runs import build_all
+from isojepa.registry import Context, price
+from isojepa.runs import context_of
 from isojepa.studies.scores import score
 from isojepa.training.loop import fit
-from isojepa.worlds.source import finite
+from isojepa.worlds.source import Source, finite
 
 _NODES = ((1 - 1 / math.sqrt(3)) / 2, (1 + 1 / math.sqrt(3)) / 2)
 _SCORED = 64  # latents up to which scoring is tried; beyond, it is extrapolated
@@ -54,21 +54,22 @@ def measure(config: Config, seconds: float = 2.0) -> Cost:
         seconds: to spend, about; large worlds take four steps at least.
     """
     recipe = config.training
+    source = config.world.build(Context(seed=config.seed))  # once: it may take longer than all steps
     batches = sorted({recipe.batch_at(round(node * (recipe.steps - 1))) for node in _NODES})
-    _seconds(config, 1, batches[0], 8)  # compiles and warms up
+    _seconds(config, source, 1, batches[0], 8)  # compiles and warms up
     spent = time.monotonic()
     prices = []
     for batch in batches:
-        once = _seconds(config, 1, batch, 8)
+        once = _seconds(config, source, 1, batch, 8)
         more = min(20, int(seconds / (2 * len(batches)) / max(once, 1e-4)))
         if more < 2:  # so slow that what surrounds the step does not count
             prices.append(once)
         else:
-            prices.append(max((_seconds(config, 1 + more, batch, 8) - once) / more, 1e-6))
-    looked = _seconds(config, 1, batches[0], recipe.eval_samples)
+            prices.append(max((_seconds(config, source, 1 + more, batch, 8) - once) / more, 1e-6))
+    looked = _seconds(config, source, 1, batches[0], recipe.eval_samples)
     evaluation = max(looked - prices[0], 0.0)
     left = seconds - (time.monotonic() - spent)
-    return Cost(sum(prices) / len(prices), evaluation, _scoring(config, left))
+    return Cost(sum(prices) / len(prices), evaluation, _scoring(config, source, left))
 
 
 def scoring_seconds(dim: int) -> float:
@@ -76,21 +77,22 @@ def scoring_seconds(dim: int) -> float:
     return 0.4 + 0.008 * dim + 8e-5 * dim**2
 
 
-def _seconds(config: Config, steps: int, batch: int, samples: int) -> float:
+def _seconds(config: Config, source: Source, steps: int, batch: int, samples: int) -> float:
     """CPU time of a few steps, with the one evaluation at their end."""
-    encoder, world, objective = build_all(config)
+    context = context_of(config, source)
+    encoder, objective = config.encoder.build(context), config.objective.build(context)
     recipe = replace(
         config.training, steps=steps, batch=batch, batch_start=None, eval_every=steps, eval_samples=samples
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.process_time()  # others may want the cores now, but the price is that of a free one
-        fit(encoder, world, objective, recipe=recipe, seed=config.seed, progress=False)
+        fit(encoder, source, objective, recipe=recipe, seed=config.seed, progress=False)
         return time.process_time() - started
 
 
-def _scoring(config: Config, left: float) -> float:
-    encoder, world, _ = build_all(config)
+def _scoring(config: Config, world: Source, left: float) -> float:
+    encoder = config.encoder.build(context_of(config, world))
     dim = world.facts.dim or 1
     if dim > _SCORED or left <= 0 or finite(world):  # a finite set has few states to score on
         return scoring_seconds(dim)

@@ -21,8 +21,9 @@ PUBLISHED: dict[Any, dict[str, Any]] = {
 STRIDES = tuple(PUBLISHED)
 STRIDE = 8  # where weights are compared, and pairs weighed
 POLICY, EXPLORED = "sac", "ou"  # the trained policy, and exploration whose joints are Gaussian processes
+FULL = "sac, all 64 × 64 pixels"
 GAUSSIAN = "Gaussian pairs"  # of the study reacher_ou, whose runs these are
-WEIGHT, OTHER = reacher.WEIGHTS[0], reacher.WEIGHTS[2]
+WEIGHT = reacher.LEAST
 STRENGTHS, METHOD = (0.5, 1.0), "reweight"  # of isotropise
 HALF = 0.5  # R^2 of the embedding from the angles that was never exceeded
 
@@ -48,14 +49,21 @@ def cells(scale: str) -> list[Cell]:
         return crossed(asked, policy=POLICY, stride=STRIDES, **every) + beside
     found = crossed(asked, policy=POLICY, stride=STRIDES, **own)
     found += crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": STRENGTHS})
-    found += crossed(asked, policy=EXPLORED, stride=STRIDE, **own)
-    return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": OTHER}) + beside
+    found += crossed(asked, policy=(EXPLORED, FULL), stride=STRIDE, **own)
+    others = [weight for weight in reacher.WEIGHTS if weight != WEIGHT]
+    return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": others}) + beside
 
 
 def _config(scale: str, policy: str, stride: int, weight: float, strength: float, seed: int) -> Config:
     episodes = 60 if scale == "quick" else 10_000
     each = 10 if scale != "standard" else reacher.PAIRS // episodes
-    settings = {"policy": policy, "episodes": episodes, "stride": stride, "per_episode": each}
+    settings = {
+        "policy": POLICY if policy == FULL else policy,
+        "episodes": episodes,
+        "stride": stride,
+        "per_episode": each,
+        "pool": 1 if scale == "paper" or policy == FULL else reacher.POOL,
+    }
     world = (
         make("world", "reacher-isotropised", strength=strength, method=METHOD, **settings)
         if strength

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from isojepa.arguments import check_count, check_fields
 from isojepa.names import choose
@@ -51,6 +52,7 @@ class Look:
         quality: "fast" or "dmc".
         squash: whether z is squashed into the wrist's range.
         size: side of the frames in pixels.
+        pool: side of the squares of pixels whose mean is one of an observation; frames are kept as drawn.
         target: where the target is, in metres; the arena is 0.6 wide.
 
     Example:
@@ -62,18 +64,22 @@ class Look:
     squash: bool = False
     size: int = 64
     target: tuple[float, float] = (0.1, 0.1)
+    pool: int = 1
 
     def __post_init__(self) -> None:
         check_fields(self)
         choose("quality", self.quality, QUALITIES)
         check_count("size", self.size, 8, _LARGEST)
+        if self.size % check_count("pool", self.pool):
+            raise ValueError(f"pool must divide size, {self.size}, got {self.pool}")
         if len(self.target) != 2 or not np.isfinite(self.target).all():
             raise ValueError(f"target must be two finite coordinates, got {self.target}")
 
     @property
     def observed(self) -> tuple[int, int, int]:
         """Shape of an observation."""
-        return (3, self.size, self.size)
+        side = self.size // self.pool
+        return (3, side, side)
 
     def angles(self, z: np.ndarray) -> np.ndarray:
         """Joint angles (n, 2) in radians, float64, of states (n, 2)."""
@@ -81,14 +87,15 @@ class Look:
         return np.asarray(LIMIT * np.tanh(z / LIMIT)) if self.squash else z
 
     def normalised(self, frames: np.ndarray | Tensor, colours: Colours | None = None) -> Tensor:
-        """Observations float32 (n, 3, size, size) of frames uint8 (n, size, size, 3), by channel.
+        """Observations float32 (n, 3, side, side) of frames uint8 (n, size, size, 3), by channel.
 
         Args:
             frames: what was drawn.
             colours: mean and deviation of the channels in [0, 1]; by default those of such frames.
         """
         mean, std = (255 * torch.tensor(values) for values in colours or COLOURS[self.quality])
-        return ((torch.as_tensor(frames).float() - mean) / std).permute(0, 3, 1, 2)
+        seen = ((torch.as_tensor(frames).float() - mean) / std).permute(0, 3, 1, 2)
+        return seen if self.pool == 1 else functional.avg_pool2d(seen, self.pool)
 
     def frames(self, z: np.ndarray) -> np.ndarray:
         """What states (n, 2) look like: uint8 (n, size, size, 3).

@@ -27,6 +27,8 @@ class ReacherLook(Spec):
     """Squash angles into the wrist's range, so that no two states look alike."""
     size: int = 64
     """Side of the frames in pixels."""
+    pool: int = 1
+    """Side of the squares of pixels whose mean is one of an observation."""
     states: int = 0
     """Seed that the states to train on are drawn from."""
     data: str = ""
@@ -35,7 +37,7 @@ class ReacherLook(Spec):
     @property
     def look(self) -> Look:
         """How states become frames."""
-        return Look(self.quality, self.squash, self.size)
+        return Look(self.quality, self.squash, self.size, pool=self.pool)
 
     def around(self, seed: int) -> Context:
         """Known without rendering anything, but for the correlation."""

@@ -253,7 +253,8 @@ class Reacher:
         mean, std = COLOURS[self.look.quality]
         angles = self.look.angles(np.concatenate([view.z for view in self.views]))
         told: dict[str, Any] = {"kind": "pictures", "mean": mean, "std": std, "world": "reacher"}
-        told |= {"quality": self.look.quality, "squash": self.look.squash, **wrapped_shares(angles)}
+        told |= {"quality": self.look.quality, "squash": self.look.squash, "pool": self.look.pool}
+        told |= {**wrapped_shares(angles)}
         if self.facts.gaussian:
             squashed = self.look.squash
             told["r2_ceiling"] = 1.0 if squashed else r2_ceiling()
