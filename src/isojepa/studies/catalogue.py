@@ -25,6 +25,7 @@ STUDIES = {
     "apart": "encoders trained apart: what relates them, and whether it is a rotation",
     "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
+    "dynamics": "transitions, regret and excitation in made-up linear worlds; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
@@ -37,6 +38,7 @@ _PAPERS = {  # folders in isojepa.papers
     "apart": "social",
     "others": "social",
     "adversaries": "own",
+    "dynamics": "own",
 }
 
 

@@ -46,7 +46,7 @@ def simulate(worlds):
 
 def count_covered(tally, found, world):
     """Hold the intervals of a certificate against the world's own transition."""
-    for name, held in covered(found, world.a, world.b).items():
+    for name, held in covered(found.invariants, world.a, world.b).items():
         tally.add(name, held)
     left = found.excitation.eigenvalues
     tally.add("covariance of actions given the state", all(within(one, world.dither**2) for one in left))

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from isojepa.certificates.dynamics import DynamicsCertificate
-from isojepa.certificates.dynamics.invariants import inner_products
+from isojepa.certificates.dynamics.invariants import Invariants, inner_products
 from isojepa.certificates.dynamics.singular import gramian
 from isojepa.certificates.intervals import Interval
 from isojepa.plan import LinearSystem, Lqr
@@ -92,16 +91,13 @@ def random_world(seed: int, dim: int, actions: int, feedback: bool = False) -> L
     return LinearWorld(a, b, gain, noise, 0.5, q)
 
 
-def covered(found: DynamicsCertificate, a: np.ndarray, b: np.ndarray) -> dict[str, bool]:
+def covered(values: Invariants, a: np.ndarray, b: np.ndarray) -> dict[str, bool]:
     """Of each kind of invariant, whether all of its intervals hold the truth at once.
 
     Args:
-        found: a certificate that has invariants.
+        values: the intervals.
         a, b: the true transition, in any rotation.
     """
-    values = found.invariants
-    if values is None:
-        raise ValueError("found must have invariants, got a certificate without them")
     truth = np.linalg.eigvals(a)
     fitted = np.array([one.estimate for one in values.eigenvalues])
     truth = truth[linear_sum_assignment(np.abs(fitted[:, None] - truth))[1]]
