@@ -96,3 +96,16 @@ def test_the_legend_is_shared_or_each_panels_own(legend, shared, own):
     assert sum(axes.get_legend() is not None for axes in figure.axes) == own
     with pytest.raises(ValueError, match="legend must be one of own, shared"):
         draw_panels([chart()], legend="none")
+
+
+def test_a_cloud_of_places_has_powers_of_ten_below_it():
+    few, many = ({1.37 * 1.07**k: 1.0 + k for k in range(count)} for count in (20, 120))
+    named, cloud = (
+        draw_panels([curves_chart("t", "x", "y", [Curve("a", points, 1, "dots")])]).axes[0]
+        for points in (few, many)
+    )
+    assert set(named.get_xticks()) <= set(few)
+    low, high = cloud.get_xlim()
+    inside = [tick for tick in cloud.get_xticks() if low <= tick <= high]
+    assert inside == pytest.approx([1, 10, 100, 1000][-len(inside) :])
+    assert len(inside) >= 3

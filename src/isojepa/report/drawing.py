@@ -20,6 +20,7 @@ _EMPTY = "#eef0f2"  # of a heat map, where there is no number
 _DARK = 0.85  # share of a colour on which ink is hard to read
 _DECADES = 300.0  # largest over smallest value up to which 2 and 5 are ticks too
 _TICKS = 8  # places that are named one by one
+_CLOUD = 100  # places from which none is: powers of ten are
 _LETTERS = 14  # of a legend in an inch, about
 
 
@@ -97,10 +98,11 @@ def _chart(axes: Axes, chart: Chart) -> None:
         _series(axes, chart, series, place if series.color is None else series.color)
     if chart.across_scale == "log":
         axes.set_xscale("log")
-        step = math.ceil(len(chart.x) / _TICKS)
-        axes.xaxis.set_major_locator(FixedLocator(list(chart.x[::step])))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        if len(chart.x) < _CLOUD:
+            step = math.ceil(len(chart.x) / _TICKS)
+            axes.xaxis.set_major_locator(FixedLocator(list(chart.x[::step])))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     elif chart.labels is not None:
         axes.set_xticks(list(chart.x), labels=list(chart.labels))
     if chart.scale == "log":

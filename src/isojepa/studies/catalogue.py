@@ -26,6 +26,7 @@ STUDIES = {
     "apart": "encoders trained apart: what relates them, and whether it is a rotation",
     "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
+    "dynamics": "transitions, regret and excitation in made-up linear worlds; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
@@ -39,6 +40,7 @@ _PAPERS = {  # folders in isojepa.papers
     "apart": "social",
     "others": "social",
     "adversaries": "own",
+    "dynamics": "own",
 }
 
 

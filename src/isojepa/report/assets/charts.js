@@ -3,6 +3,7 @@
 const MARGIN = { top: 12, right: 16, bottom: 42, left: 62 };
 const LEAST_GAP = 16; // pixels between two ticks
 const LETTER = 7; // pixels that a letter of a tick is wide
+const CLOUD = 100; // places from which none is named
 
 function svg(tag, attributes, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -104,6 +105,10 @@ class Chart {
   // Numbers below the chart; places that are sorted by value have none, since their order is not theirs.
   across_ticks() {
     const [first, last] = [this.places[0], this.places[this.places.length - 1]];
+    if (this.acrossScale === log && this.places.length >= CLOUD) {
+      const powers = log.ticks(Math.log10(first), Math.log10(last)).map(([at, label]) => [10 ** at, label]);
+      return powers.filter(([at]) => at >= first && at <= last);
+    }
     if (this.acrossScale === log) return this.places.map((place) => [place, brief(place)]);
     if (!this.labels) return first < last ? linear.ticks(first, last) : [[first, brief(first)]];
     const numbers = this.labels.map((label) => (label.match(/\d+$/) || [""])[0]);
