@@ -131,7 +131,7 @@ class LatentModel:
 
     @cached_property
     def _products(self) -> tuple[Tensor, Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor]:
-        """The same model, up to rounding, in few products: a planner's 300 rows take less than what is around.
+        """The same model, up to rounding, in few products: 300 rows take less than what is around them.
 
         The linear part as one matrix, the hidden maps of the network, and its last map, whose bias is with
         the offset.
