@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 
 from isojepa.linear import Factor, errors, halves, held_out_r2, least_squares, procrustes, r2_of, spread_of
@@ -25,6 +25,27 @@ def test_least_squares_equals_scikit_learn(n, inputs, outputs):
     np.testing.assert_allclose(fit.matrix, truth.coef_.T, rtol=1e-8, atol=1e-10)
     new = problem(n, inputs, outputs, seed=1)[0]
     np.testing.assert_allclose(fit(new), truth.predict(new), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.01, 3.0])
+def test_a_penalty_per_row_is_that_of_scikit_learn_on_standardised_columns(ridge):
+    x, y = problem()
+    x *= [1.0, 100.0, 0.01, 1.0, 1.0]
+    fit, scale = least_squares(x, y, ridge=ridge), x.std(0)
+    truth = Ridge(alpha=ridge * len(x)).fit((x - x.mean(0)) / scale, y)
+    np.testing.assert_allclose(fit.matrix, truth.coef_.T / scale[:, None], rtol=1e-8)
+    np.testing.assert_allclose(fit(x), truth.predict((x - x.mean(0)) / scale), rtol=1e-8, atol=1e-9)
+
+
+def test_a_spread_that_is_float32_rounding_is_ignored_where_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    flat, up = rng.normal(size=(500, 2)).astype(np.float32), rng.normal(size=(2, 4)).astype(np.float32)
+    x, y = flat @ up, (flat + 1e-3 * rng.normal(size=flat.shape)) @ up
+    assert np.abs(least_squares(x, y).matrix).max() > 100
+    fit = least_squares(x, y, rounding=1e-5)
+    truth, *_ = np.linalg.lstsq((x - fit.centre).astype(np.float64), y - fit.offset, rcond=1e-4)
+    assert np.abs(fit.matrix).max() < 5
+    np.testing.assert_allclose(fit(x), (x - fit.centre) @ truth + fit.offset, atol=1e-5)
 
 
 def test_procrustes_equals_scipy_on_centred_data():

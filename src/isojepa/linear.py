@@ -10,6 +10,8 @@ import numpy as np
 import scipy
 import torch
 
+ROUNDING = 1e-12  # of a spread against the size of what has it, in float64
+
 
 @dataclass(frozen=True)
 class LinearMap:
@@ -31,36 +33,55 @@ class LinearMap:
         return mapped
 
 
-def least_squares(x: np.ndarray, y: np.ndarray) -> LinearMap:
+def least_squares(
+    x: np.ndarray, y: np.ndarray, *, ridge: float = 0.0, rounding: float = ROUNDING
+) -> LinearMap:
     """The affine map from x (n, in) to y (n, out) of least squared error.
 
     Columns are scaled and the factorisation reveals rank, so a collapsed dimension is ignored and the fit
     does not depend on the units of x.
+
+    Args:
+        x, y: the rows.
+        ridge: penalty per row on standardised columns of x.
+        rounding: share of the size of a column, and of the largest direction of the scaled columns, up to
+            which a spread is that of rounding, and is ignored. By default float64's; rows that were float32
+            when they were made need more, or their rounding gets huge coefficients.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     centre, offset = x.mean(0), y.mean(0)
-    return LinearMap(_solve(x - centre, y - offset, len(x), centre), centre, offset)
+    return LinearMap(_solve(x - centre, y - offset, len(x), centre, ridge, rounding), centre, offset)
 
 
-def _solve(x: np.ndarray, y: np.ndarray, n: int, centre: np.ndarray) -> np.ndarray:
+def _solve(
+    x: np.ndarray,
+    y: np.ndarray,
+    n: int,
+    centre: np.ndarray,
+    ridge: float = 0.0,
+    rounding: float = ROUNDING,
+) -> np.ndarray:
     """The matrix (in, out) of least squared error between centred x and y, or factors of n such rows."""
     scale = np.sqrt((x**2).sum(0) / n)
     # a column whose spread is rounding noise against its size carries nothing
-    scale = np.where(scale > 1e-12 * (np.abs(centre) + scale), scale, np.inf)
+    scale = np.where(scale > rounding * (np.abs(centre) + scale), scale, np.inf)
     scaled = x / scale
-    matrix = _solve_full_rank(scaled, y)
+    if ridge:  # the penalty is the squared error of as many rows more, which ask for coefficients of 0
+        scaled = np.concatenate((scaled, np.sqrt(ridge * n) * np.eye(len(scale))))
+        y = np.concatenate((y, np.zeros((len(scale), y.shape[1]))))
+    matrix = _solve_full_rank(scaled, y, 100 * rounding)
     if matrix is None:
-        matrix, *_ = scipy.linalg.lstsq(scaled, y, cond=1e-12, lapack_driver="gelsy", check_finite=False)
+        matrix, *_ = scipy.linalg.lstsq(scaled, y, cond=rounding, lapack_driver="gelsy", check_finite=False)
     return matrix / scale[:, None]
 
 
-def _solve_full_rank(x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """The least-squares solution by a plain QR factorisation, which is fast; None if x is near-singular."""
+def _solve_full_rank(x: np.ndarray, y: np.ndarray, least: float) -> np.ndarray | None:
+    """The solution by a plain QR factorisation, which is fast; None if 1 / condition is below `least`."""
     if len(x) < x.shape[1]:
         return None
     q, r = torch.linalg.qr(torch.from_numpy(x))
     condition, info = scipy.linalg.lapack.dtrcon(r.numpy())
-    if info or condition < 1e-10:
+    if info or condition < least:
         return None
     target = q.T @ torch.from_numpy(np.ascontiguousarray(y))
     solution: np.ndarray = torch.linalg.solve_triangular(r, target, upper=True).numpy()

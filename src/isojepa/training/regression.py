@@ -40,6 +40,28 @@ class Standardised(nn.Module):
         h: Tensor = self.inner((x - self.x_mean) / self.x_scale)
         return h * self.y_scale + self.y_mean
 
+    def maps(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight (out, in) and bias (out,) of each linear map from x to y as they are; GELU is between them.
+
+        Standardising is affine, hence part of the first and the last map: the same function, up to rounding.
+
+        Raises:
+            ValueError: the network within is no `MLP`.
+        """
+        if not isinstance(self.inner, MLP):
+            raise ValueError(f"inner must be an MLP to have maps, got {type(self.inner).__name__}")
+        found = [
+            (part.weight.detach().double(), part.bias.detach().double())
+            for part in self.inner.body
+            if isinstance(part, nn.Linear)
+        ]
+        weight, bias = found[0]
+        weight = weight / self.x_scale
+        found[0] = weight, bias - weight @ self.x_mean.double()
+        weight, bias = found[-1]
+        found[-1] = weight * self.y_scale[:, None], bias * self.y_scale + self.y_mean
+        return [(weight.to(self.x_mean), bias.to(self.x_mean)) for weight, bias in found]
+
 
 def fit_network(
     x: Tensor, y: Tensor, *, width: int = 64, layers: int = 3, steps: int = 1000, seed: int = 0

@@ -146,6 +146,74 @@ def test_noise_draws_the_same_plan_again_and_another_seed_another():
     assert not torch.equal(plans[0], plans[2])
 
 
+@pytest.mark.parametrize(
+    "planner", [CEM(HORIZON, 40, 5, 6), CEM(HORIZON, 40, 5, 6, momentum=0.3, kept=0.5, shrink=1.2)]
+)
+@pytest.mark.parametrize("running", [0.0, 1.0])
+def test_cem_is_the_textbook_loop_over_problems_and_candidates(planner, running):
+    problem = cart(scale=3.0, running=running)
+    a, b = problem.dynamics.a.numpy(), problem.dynamics.b.numpy()
+    weights = problem.cost.weights.numpy()
+
+    def cost(place, actions):
+        h, total = problem.start[place].numpy(), 0.0
+        for step, action in enumerate(actions):
+            h = a @ h + b @ action
+            share = 1.0 if step == HORIZON - 1 else running
+            total += share * (weights * h**2).sum() + problem.cost.effort * (action**2).sum()
+        return total
+
+    source = generator(0, "planner")
+    mean, deviation = np.zeros((3, HORIZON, 1)), np.ones((3, HORIZON, 1))
+    stay, seen = [[], [], []], [[], [], []]
+    for count in planner.populations:
+        noise = torch.randn(HORIZON, 3, count, 1, generator=source, dtype=DOUBLE).numpy()
+        for place in range(3):
+            drawn = [
+                np.clip(mean[place] + deviation[place] * noise[:, place, i], -1, 1) for i in range(count)
+            ]
+            drawn = [mean[place], *drawn[1:], *stay[place]]
+            elites = np.stack(sorted(drawn, key=lambda one: cost(place, one))[: planner.elites])
+            seen[place].append(elites[0])
+            stay[place] = list(elites[: round(planner.kept * planner.elites)])
+            part = planner.momentum
+            mean[place] = (1 - part) * elites.mean(0) + part * mean[place]
+            deviation[place] = (1 - part) * elites.std(0) + part * deviation[place]
+    expected = [min((*seen[place], mean[place]), key=lambda one: cost(place, one)) for place in range(3)]
+    plan = planner.plan(problem, generator(0, "planner"))
+    np.testing.assert_allclose(plan.actions.numpy(), np.stack(expected), atol=1e-9)
+
+
+@pytest.mark.parametrize("planner", [CEM(3, 20, 2, 4), ICEM(3), MPPI(3, 20, 2)], ids=named)
+def test_a_model_may_differentiate_within_its_step_and_its_plan_be_differentiated(planner):
+    def step(h, a):
+        with torch.enable_grad():
+            h = h.detach().requires_grad_()
+            (force,) = torch.autograd.grad((h**4).sum(), h)
+        return (h - 0.01 * force + a).detach()
+
+    start = torch.tensor([[1.0, -1.0]])
+    problem = Problem(FunctionDynamics(step), GoalCost(), ActionSpace.box(2), start, 0 * start)
+    plan = planner.plan(problem, generator(0, "planner"))
+    weight = torch.ones(2, requires_grad=True)
+    (weight * plan.actions).sum().backward()
+    torch.testing.assert_close(weight.grad, plan.actions.sum((0, 1)))
+
+
+@pytest.mark.parametrize("planner", [CEM(3, 20, 3, 4), ICEM(3), MPPI(3, 20, 3)], ids=named)
+def test_a_model_that_writes_into_its_latents_gives_the_same_plan(planner):
+    start, goal = torch.zeros(2, 2), torch.tensor([[1.0, -1.0], [0.5, 2.0]])
+    plans = [
+        planner.plan(
+            Problem(FunctionDynamics(step), GoalCost(), ActionSpace.box(2), start, goal),
+            generator(0, "planner"),
+        )
+        for step in (lambda h, a: h + a, lambda h, a: h.add_(a))
+    ]
+    assert torch.equal(start, torch.zeros(2, 2))
+    assert torch.equal(plans[0].actions, plans[1].actions)
+
+
 def test_a_plan_that_starts_from_an_earlier_one_is_not_worse():
     problem = cart(scale=2.0)
     good = LinearMPC(HORIZON).plan(problem, generator(0, "x"))

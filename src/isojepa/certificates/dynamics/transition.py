@@ -17,6 +17,7 @@ from isojepa.arguments import check_number, checked
 from isojepa.certificates.dynamics.excitation import find_unidentified
 from isojepa.certificates.dynamics.invariants import companion
 from isojepa.certificates.dynamics.steps import Steps, read_steps
+from isojepa.linear import least_squares
 from isojepa.opening import parse_json
 from isojepa.training.tensors import load_tensors, save_tensors
 from isojepa.version import __version__
@@ -168,12 +169,10 @@ def fit_steps(steps: Steps, ridge: float = 0.0) -> Transition:
             + " ".join(one.sentence for one in lost)
         )
     x, y = steps.inputs, steps.next
-    centre, scale, middle = x.mean(0), x.std(0), y.mean(0)
-    standard = (x - centre) / scale
-    inner = standard.T @ standard + ridge * len(x) * np.eye(x.shape[1])
-    matrix = np.linalg.solve(inner, standard.T @ (y - middle)).T / scale
-    offset = middle - matrix @ centre
-    residual = y - x @ matrix.T - offset
+    fitted = least_squares(x, y, ridge=ridge)
+    matrix = fitted.matrix.T
+    offset = fitted.offset - matrix @ fitted.centre
+    residual = y - fitted(x)
     noise = residual.T @ residual / (len(x) - x.shape[1] - 1)
     size = steps.history * steps.dim
     return Transition(matrix[:, :size], matrix[:, size:], offset, noise, steps.history, len(x))

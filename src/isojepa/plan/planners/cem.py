@@ -68,31 +68,29 @@ class CEM:
         """A plan for each problem: the cheaper of the last mean and the best candidate of all."""
         space, scored = problem.space, 0
         mean = problem.around(self.horizon, previous)
+        one, each = mean.shape[1:], torch.arange(len(problem), device=mean.device)
         deviation = (self.spread * space.unit).expand_as(mean)
-        best, least = mean, mean.new_full((len(problem),), math.inf)
-        stay = mean.new_empty((len(problem), 0, *mean.shape[1:]))
+        least, best = [], []  # of each iteration; which of them is the least of all is asked once, at the end
+        kept = round(self.kept * self.elites)
+        stay = mean.new_empty((len(problem), 0, *one))
         for count in self.populations:
-            drawn = coloured((len(problem), count, *mean.shape[1:]), self.colour, generator, mean)
-            drawn = space.clip(torch.addcmul(mean[:, None], drawn, deviation[:, None]))
+            drawn = coloured((len(problem), count, *one), self.colour, generator, mean)
+            drawn = torch.addcmul(mean[:, None], drawn, deviation[:, None]).clamp_(space.low, space.high)
             drawn[:, 0] = mean
             drawn = torch.cat((drawn, stay), 1) if stay.shape[1] else drawn
-            costs = problem.costs(drawn)
             scored += drawn.shape[1]
-            low, order = costs.topk(self.elites, dim=1, largest=False)
-            elites = drawn.gather(1, order[:, :, None, None].expand(-1, -1, *mean.shape[1:]))
-            better = low[:, 0] < least
-            best = torch.where(better[:, None, None], elites[:, 0], best)
-            least = torch.where(better, low[:, 0], least)
+            low, order = problem.costs(drawn).topk(self.elites, dim=1, largest=False)
+            elites = drawn.gather(1, order[:, :, None, None].expand(-1, -1, *one))
+            least.append(low[:, 0])
+            best.append(elites[:, 0].clone())  # a view would keep all elites of all iterations
             middle = elites.mean(1)
-            width = (elites - middle[:, None]).square().mean(1).sqrt()
+            width = (elites - middle[:, None]).square_().mean(1).sqrt_()
             mean = torch.lerp(middle, mean, self.momentum) if self.momentum else middle
             deviation = torch.lerp(width, deviation, self.momentum) if self.momentum else width
-            stay = elites[:, : round(self.kept * self.elites)]
-        ends = torch.stack((best, mean), 1)
+            stay = elites[:, :kept]
+        ends = torch.stack((torch.stack(best)[torch.stack(least).argmin(0), each], mean), 1)
         cheaper = problem.costs(ends).argmin(1)
-        return problem.finished(
-            ends[torch.arange(len(ends), device=ends.device), cheaper], (scored + 2) * self.horizon
-        )
+        return problem.finished(ends[each, cheaper], (scored + 2) * self.horizon)
 
 
 @dataclass(frozen=True)

@@ -55,18 +55,20 @@ class GoalCost:
 
     def __call__(self, latents: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
         """Costs (...) of latents (..., horizon, dim) and actions (..., horizon, m) for goals (..., dim)."""
-        if not self.running:
-            latents = latents[..., -1:, :]
-        squares = self.difference(latents, goal[..., None, :]).square()
-        if self.weights is not None:
-            squares = squares * self.weights.to(squares)
-        steps = squares.sum(-1)
-        cost = steps[..., -1]
         if self.running:
-            cost = cost + self.running * steps[..., :-1].sum(-1)
+            steps = self._distances(latents, goal.unsqueeze(-2))
+            cost = steps[..., -1] + self.running * steps[..., :-1].sum(-1)
+        else:
+            cost = self._distances(latents.select(-2, -1), goal)
         if self.effort:
             cost = cost + self.effort * actions.square().sum((-2, -1))
         return cost
+
+    def _distances(self, latents: Tensor, goal: Tensor) -> Tensor:
+        squares = self.difference(latents, goal).square()
+        if self.weights is not None:
+            squares = squares * self.weights.to(squares)
+        return squares.sum(-1)
 
     def difference(self, latents: Tensor, goal: Tensor) -> Tensor:
         """Latents minus goal, angles the short way round."""

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.linear import least_squares
+
 _ROUNDING = 1e-5  # of a singular value against the largest, columns scaled to variance 1
 
 
@@ -45,13 +47,12 @@ class LinearDynamics:
         x = np.concatenate((h, actions), 1)
         if len(x) <= x.shape[1]:
             raise ValueError(f"h must have more than {x.shape[1]} rows to fit a model to, got {len(x)}")
-        centre, middle = x.mean(0), h_next.mean(0)
-        scale = x.std(0)
-        scale[scale <= _ROUNDING * np.abs(centre)] = np.inf
-        coefficients, *_ = np.linalg.lstsq((x - centre) / scale, h_next - middle, rcond=_ROUNDING)
-        found = torch.from_numpy((coefficients / scale[:, None]).T.copy())
-        offset = torch.from_numpy(middle) - found @ torch.from_numpy(centre)
-        return cls(found[:, : h.shape[1]], found[:, h.shape[1] :], offset)
+        # `fit_transition` refuses directions that do not vary, since it is asked what A and B are; a planner
+        # never goes there, and plans as well without them
+        fitted = least_squares(x, h_next, rounding=_ROUNDING)
+        matrix = torch.from_numpy(fitted.matrix.T.copy())
+        offset = torch.from_numpy(fitted.offset - fitted.centre @ fitted.matrix)
+        return cls(matrix[:, : h.shape[1]], matrix[:, h.shape[1] :], offset)
 
     def step(self, h: Tensor, a: Tensor) -> Tensor:
         """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""

@@ -66,7 +66,7 @@ class MPPI:
         tiny = torch.finfo(mean.dtype).tiny
         for _ in range(self.iterations):
             noise = coloured((len(problem), self.candidates, *mean.shape[1:]), self.colour, generator, mean)
-            drawn = problem.space.clip(mean[:, None] + deviation * noise)
+            drawn = (mean[:, None] + deviation * noise).clamp_(problem.space.low, problem.space.high)
             costs = problem.costs(drawn)
             finite = torch.isfinite(costs)
             excess = torch.where(finite, costs - costs.amin(1, keepdim=True), 0.0)

@@ -181,24 +181,29 @@ class Problem:
         Raises:
             ValueError: the model gives latents of another shape.
         """
-        h = self.start.repeat_interleave(len(actions) // len(self.start), 0)
-        latents = [h]
-        for action in actions.transpose(
-            0, 1
-        ).contiguous():  # rows of one step beside each other: fast to read
-            moved = self.dynamics.step(h, action)
-            if moved.shape != h.shape:
-                raise ValueError(
-                    f"dynamics.step must give latents {tuple(h.shape)} as it takes, got {tuple(moved.shape)}"
-                )
-            latents.append(h := moved)
-        return torch.stack(latents).transpose(0, 1)
+        return torch.stack(self._visited(actions)).transpose(0, 1)
 
     def costs(self, actions: Tensor) -> Tensor:
         """Costs (problems, candidates) of actions (problems, candidates, horizon, m); NaN counts as Inf."""
-        latents = self.rollout(actions.flatten(0, 1))[:, 1:]
-        cost = self.cost(latents.unflatten(0, actions.shape[:2]), self.goal[:, None], actions)
+        problems, candidates, horizon, _ = actions.shape
+        _, *visited = self._visited(actions.flatten(0, 1))
+        latents = torch.stack(visited).view(horizon, problems, candidates, -1).permute(1, 2, 0, 3)
+        cost = self.cost(latents, self.goal[:, None], actions)
         return torch.nan_to_num(cost, nan=math.inf, posinf=math.inf)
+
+    def _visited(self, actions: Tensor) -> list[Tensor]:
+        """Latents (rows, dim) at the start and after each step of actions (rows, horizon, m)."""
+        h = self.start.repeat_interleave(len(actions) // len(self.start), 0)
+        found, shape = [h], h.shape
+        # rows of one step beside each other: fast to read
+        for action in actions.transpose(0, 1).contiguous().unbind():
+            h = self.dynamics.step(h, action)
+            if h.shape != shape:
+                raise ValueError(
+                    f"dynamics.step must give latents {tuple(shape)} as it takes, got {tuple(h.shape)}"
+                )
+            found.append(h)
+        return found
 
     def around(self, horizon: int, previous: Tensor | None) -> Tensor:
         """(problems, horizon, m) actions to begin with: those given, else the centre of the space.
