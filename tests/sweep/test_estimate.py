@@ -126,7 +126,9 @@ def test_the_price_of_a_growing_batch_is_its_mean_over_the_run(monkeypatch):
     def price(batch):
         return 1e-5 * batch  # seconds of a step
 
-    monkeypatch.setattr(measure_module, "_seconds", lambda config, steps, batch, _: steps * price(batch))
+    monkeypatch.setattr(
+        measure_module, "_seconds", lambda config, source, steps, batch, _: steps * price(batch)
+    )
     mean = sum(price(growing.training.batch_at(step)) for step in range(1001)) / 1001
     assert measure(growing, 60.0).step == pytest.approx(mean, rel=0.1)
     assert price(64) < measure(growing, 60.0).step < measure(tiny(batch=8192), 60.0).step

@@ -154,9 +154,11 @@ def open_encoder(source: Path, size: int = 64) -> Encoder:
         )
     model: nn.Module = runs.load(source)
     told = (Record.open(source).result or {}).get("source") or {}
-    quality = str(told["quality"]) if told.get("world") == "reacher" and "quality" in told else "fast"
+    own = told if told.get("world") == "reacher" else {}
+    pool = int(own.get("pool", 1))
+    look = Look(str(own.get("quality", "fast")), size=pool * given.shape[-1], pool=pool)
     colours = None if given.mean is None or given.std is None else (given.mean, given.std)
-    return Frames(model, Look(quality, size=given.shape[-1]), colours)
+    return Frames(model, look, colours)
 
 
 def check_planners(names: tuple[str, ...]) -> None:

@@ -89,6 +89,8 @@ def test_shares_of_wrapped_angles_are_those_beyond_half_a_turn():
         ({"quality": "best"}, "quality must be one of dmc, fast"),
         ({"size": 4}, "size must be an integer of at least 8"),
         ({"size": 1000}, "size .* of at most 480"),
+        ({"pool": 3}, "pool must divide size, 64, got 3"),
+        ({"pool": 0}, "pool must be a positive integer"),
         ({"target": (0.1, math.nan)}, "target must be two finite coordinates"),
     ],
 )

@@ -260,3 +260,49 @@ def test_blocks_are_read_from_the_states_beside_them(folder, world):
     assert np.array_equal(stored_frames(scene), view.frames)
     assert np.array_equal(scene.render_block(0), view.frames)
     assert world.sample(3, generator(0, "x")).views[0].shape == (3, 3, 16, 16)
+
+
+def test_pooled_observations_are_means_of_the_same_frames(world, folder):
+    pooled = Reacher.gaussian(0.9, 400, look=Look(size=16, pool=2), held_out=50, data=folder)
+    assert pooled.views[0].folder == world.views[0].folder  # nothing is rendered again
+    ids = torch.tensor([5, 0])
+    whole, means = world.take(ids).views[0], pooled.take(ids).views[0]
+    assert pooled.facts.shapes[0] == tuple(means.shape[1:]) == (3, 8, 8)
+    assert means[1, 2, 3, 4].item() == pytest.approx(whole[1, 2, 6:8, 8:10].mean().item(), abs=1e-5)
+    assert torch.allclose(pooled.observe(pooled.take(ids).z[0]), means)
+
+
+def test_weighed_pairs_are_drawn_by_their_weights_and_held_out_ones_are_not(folder):
+    angles = walk()
+
+    def weigh(recorded):
+        # only pairs whose first end has a shoulder above its mean, as the standardiser tells it
+        above = np.concatenate([z[:, 0] > 0 for z, _, _ in recorded.chunks()])
+        return recorded.reweighted(above.astype(float))
+
+    plain = Reacher.recorded(angles, 3, look=SMALL, data=folder, per_episode=8)
+    weighed = Reacher.recorded(angles, 3, look=SMALL, data=folder, per_episode=8, weigh=weigh)
+    assert (weighed.take(torch.arange(weighed.facts.size)).z[0][:, 0] > 0).all()
+    assert (plain.take(torch.arange(plain.facts.size)).z[0][:, 0] < 0).any()
+    assert weighed.facts.size == 8 * len(set(plain.episodes))
+    assert weighed.stride == 3
+    assert np.array_equal(weighed.held_out().views[0].z, plain.held_out().views[0].z)
+
+
+def test_isotropised_episodes_by_name_are_nearer_to_one_rate(folder, tmp_path):
+    steps = np.random.default_rng(1).normal(size=(60, 40, 2)) * (1.0, 0.1)  # one joint is much faster
+    np.save(tmp_path / "angles.npy", np.cumsum(0.05 * steps, 1) + np.sin(np.arange(60))[:, None, None])
+    settings = {"angles": str(tmp_path / "angles.npy"), "size": 16, "stride": 4, "data": folder}
+    plain = make("world", "reacher-episodes", **settings).build(Context())
+    spec = make("world", "reacher-isotropised", strength=0.5, method="rates", **settings)
+    weighed = spec.build(Context())
+
+    def rates(world):
+        return np.log(world.facts.correlation)
+
+    assert rates(plain)[0] / rates(plain)[1] > 3
+    first, second = (view.z.astype(float) for view in weighed.views)
+    steps_of = ((second - first) / plain.standardiser.std).std(0)
+    before = ((plain.views[1].z.astype(float) - plain.views[0].z) / plain.standardiser.std).std(0)
+    assert steps_of[0] / steps_of[1] < before[0] / before[1]
+    testing.check_spec(make("world", "reacher-isotropised", size=16))

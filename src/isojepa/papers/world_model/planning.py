@@ -195,9 +195,9 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[str, Any]:
     """Straight lines of the held-out Gaussian states, by decoder and by the size of the library."""
-    held = Reacher.shared(pairs=states, look=Look())
-    z = held.views[0].z.astype(float)
-    h = _encoder(encoder, config)(ReacherPlant(), z).double().numpy()
+    look = Look(squash=bool(config and config["world"]["squash"]))  # latents are what it was trained with
+    z = Reacher.shared(pairs=states, look=look).views[0].z.astype(float)
+    h = _encoder(encoder, config)(ReacherPlant(), look.angles(z)).double().numpy()
     pairs = draw_pairs(len(z))
     found: dict[str, Any] = {"decoders": {}, "sizes": {}}
     for decoder in DECODERS:
