@@ -4,9 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+from isojepa import runs
 from isojepa.align.maps import AlignmentMap
+from isojepa.cli.controlled import open_encoder
 from isojepa.cli.main import main
+from isojepa.config import Config
+from isojepa.plan.closed_loop import ReacherPlant
+from isojepa.registry import Context, make
+from isojepa.training.recipe import Recipe
 from tests.exports import small
 from tests.plan.closed_loop.plants import plant_or_skip
 from tests.rendering import rendering_or_skip
@@ -114,6 +121,19 @@ def test_a_record_sees_frames_of_its_own_size(capsys, tmp_path):
     code, _, err = told(capsys, "evaluate", tmp_path / "grey", *quick)
     assert code == 2
     assert "must be of an encoder of square frames, (3, size, size), got views of shape (1," in err
+
+
+def test_a_record_of_averaged_pixels_sees_the_same_frames_averaged(tmp_path):
+    rendering_or_skip()
+    world = make("world", "reacher", size=32, pool=2, pairs=40, held_out=20, data=str(tmp_path / "frames"))
+    recipe = Recipe(steps=1, batch=8, batch_start=None, eval_every=1, eval_samples=8)
+    run = runs.train(
+        Config(world, make("encoder", "conv"), training=recipe), record=tmp_path / "run", progress=False
+    )
+    seen = open_encoder(tmp_path / "run")
+    z = torch.tensor([[0.3, -0.5], [1.0, 0.2]])
+    wanted = run.encoder.eval()(world.build(Context()).observe(z))
+    assert torch.allclose(seen(ReacherPlant(), z.numpy()), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from isojepa.config import config_from
 from isojepa.papers.world_model import planning, reacher_ou, reacher_trajectory
-from isojepa.plan.closed_loop import PLANNERS, ReacherPlant
+from isojepa.plan.closed_loop import PLANNERS
 from isojepa.studies.cells import Cell, Computation, Row, record_of
-from isojepa.worlds.rendering import NoRendering
+from tests.plan.closed_loop.plants import plant_or_skip
 
 STUDY = planning.STUDY
 
@@ -26,6 +26,16 @@ def scores(cell, success):
     if cell.labels["part"] == "lines":
         longer = 0.5 if cell.labels["encoder"] == planning.TRAJECTORY else 0.0
         return {"decoders": {"nearest": line(longer)}, "sizes": {"100": line(longer), "1000": line(longer)}}
+    if cell.labels["part"] == "regret":
+        error = 0.01 + 0.1 * list(planning.ENCODERS).index(cell.labels["encoder"])
+        usual = {
+            "slope": 0.2,
+            "low": 0.9 * error,
+            "high": 1.1 * error,
+            "nothing": 2.0,
+            "verdict": "diagnostic",
+        }
+        return usual | {"error": error, "regret": error, "share": error / 2, "bound": 3 * error}
     own = success.get(cell.labels["encoder"], 0.95)
     found = {
         name: controller(own if name == "inverse" else own / 2, 0.01 + 1.99 * (name != "inverse"))
@@ -96,6 +106,28 @@ def test_a_policy_must_be_fast_and_successful():
     assert "does not hold.**" in verdict("a policy by inverse dynamics", slow)
 
 
+def test_regret_is_compared_encoder_by_encoder_and_with_its_bound():
+    whole = rows()
+    assert "holds.**" in verdict("the smaller the recovery error", whole)
+    assert "holds.**" in verdict("where the planning bound", whole)
+    for row in whole:
+        if row.labels["part"] == "regret":
+            row.scores["regret"] = 1.0 - row.scores["error"]
+    assert "does not hold.**" in verdict("the smaller the recovery error", whole)
+    assert "in part.**" in verdict("where the planning bound", whole)
+
+
+def test_control_of_true_angles_has_no_regret_but_that_of_the_fit():
+    plant_or_skip()
+    asked = next(cell for cell in STUDY.plan("standard") if cell.labels["part"] == "regret")
+    assert asked.labels["encoder"] == planning.TRUE
+    settings = {**asked.settings, "paths": 20}
+    found = planning.measure(Cell(Computation(settings), asked.labels))
+    assert found["error"] < 1e-9
+    assert found["regret"] < 0.01 * found["nothing"]
+    assert found["bound"] is None or found["bound"] >= found["regret"]
+
+
 def test_the_story_tells_whole_and_missing_rows():
     found = rows()
     told = STUDY.report(found)
@@ -106,10 +138,7 @@ def test_the_story_tells_whole_and_missing_rows():
 
 @pytest.mark.parametrize("encoder", [planning.TRUE])
 def test_control_by_the_true_angles_succeeds(encoder):
-    try:
-        ReacherPlant()
-    except (NoRendering, ImportError) as error:
-        pytest.skip(str(error))
+    plant_or_skip()
     asked = next(cell for cell in STUDY.plan("quick") if cell.labels["part"] == "control")
     settings = {**asked.settings, "encoder": encoder, "planners": ["mpc"], "episodes": 30}
     found = planning.measure(Cell(Computation(settings), asked.labels))

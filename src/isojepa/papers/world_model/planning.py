@@ -3,69 +3,31 @@
 Encoders of frames are runs of the studies reacher_ou and reacher_trajectory, taken from the folder of records
 or trained there. Beside them stand the true angles, a warp of them, and the same network untrained. All are
 given the same recorded episodes to learn a transition from, the same starts and the same goals.
-
-    controllers    planner -> success, its interval, median error at the end in rad, milliseconds of a plan
-    error, length  of straight lines by decoder, and by the size of the library that decodes them
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import torch
-
-from isojepa import runs
-from isojepa.align.maps import AlignmentMap
-from isojepa.config import config_from
-from isojepa.encoders.conv import Conv
 from isojepa.papers.world_model import reacher_ou, reacher_trajectory
-from isojepa.plan import LineSpec, compare_lines, density_curve, draw_pairs
-from isojepa.plan.closed_loop import (
-    FAIR,
-    PLANNERS,
-    PROTOCOLS,
-    SETTINGS,
-    Angles,
-    Controller,
-    Encoder,
-    Frames,
-    Learned,
-    ReacherPlant,
-    chance,
-    drawn_tasks,
-    evaluate,
-    oracle,
-    record,
-    rest,
-    tasks_from_episodes,
-    translated,
-    warped,
-)
-from isojepa.plan.decoders import DECODERS
+from isojepa.papers.world_model.planning_measures import BESIDE, TRUE, UNTRAINED, WARPED, measure
+from isojepa.plan.closed_loop import PLANNERS
 from isojepa.report.charts import Chart, Curve, HeatMap, Panel, curves_chart
-from isojepa.seeds import generator
-from isojepa.studies.cells import RECORDS, Cell, Computation
+from isojepa.studies.cells import Cell, Computation
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judged
 from isojepa.studies.study import Study
-from isojepa.worlds.episodes import Episodes
-from isojepa.worlds.reacher import Look, Reacher
 
 GAUSSIAN, SQUASHED, TRAJECTORY = "Gaussian pairs", "Gaussian pairs, squashed", "trajectories"
-TRUE, WARPED, UNTRAINED = "true angles", "warped angles", "untrained"
 ENCODERS = (TRUE, GAUSSIAN, SQUASHED, TRAJECTORY, UNTRAINED, WARPED)
 SEARCHES = tuple(name for name in PLANNERS if name != "inverse")
-BESIDE = ("oracle", "random actions", "no action")
 HEAD = "in the other's head"
 WANTED = 0.9  # success of the best planner where the oracle always succeeds
 CHEAPER = 100  # times that a policy is to be
-LAG = 5  # steps between the frames that tell a velocity; one for what is known exactly
-SIZES = (100, 300, 1000, 3000, 9000)
 
 
 def cells(scale: str) -> list[Cell]:
-    """Every encoder under both laws of goals and the published protocol; lines; and one in another's head."""
+    """Every encoder under both laws of goals and the published protocol; lines, regret; another's head."""
     quick = scale == "quick"
     size: dict[str, Any] = {"tasks": 4, "seeds": [0], "episodes": 10} if quick else {}
     size = size or {"tasks": 50, "seeds": [0, 1], "episodes": 300}
@@ -87,6 +49,7 @@ def cells(scale: str) -> list[Cell]:
         add(120, own | {"part": "published", "goals": "episodes"}, **settings)
         if not quick:
             add(60, own | {"part": "lines"}, states=10_000, **config)
+            add(60, own | {"part": "regret"}, rows=4000, paths=100, steps=40, **config)
     if not quick:
         own = {"part": "head", "encoder": SQUASHED, "goals": "gaussian"}
         both = {"config": trained[SQUASHED], "head": trained[GAUSSIAN]}
@@ -97,11 +60,11 @@ def cells(scale: str) -> list[Cell]:
 def _configs() -> dict[str, dict[str, Any]]:
     """Of the encoders that are trained, their runs in the other studies."""
     wanted: dict[str, tuple[Callable[[str], list[Cell]], dict[str, Any]]] = {
-        GAUSSIAN: (reacher_ou.cells, {"condition": reacher_ou.FULL}),
-        SQUASHED: (reacher_ou.cells, {"condition": reacher_ou.FULL_SQUASHED}),
+        GAUSSIAN: (reacher_ou.cells, {"condition": reacher_ou.LONG}),
+        SQUASHED: (reacher_ou.cells, {"condition": reacher_ou.LONG_SQUASHED}),
         TRAJECTORY: (
             reacher_trajectory.cells,
-            {"policy": reacher_trajectory.FULL},
+            {"policy": reacher_trajectory.LONG},
         ),
     }
     return {
@@ -109,115 +72,6 @@ def _configs() -> dict[str, dict[str, Any]]:
             cell.trained.to_dict() for cell in listed("standard") if labels.items() <= cell.labels.items()
         )
         for name, (listed, labels) in wanted.items()
-    }
-
-
-def measure(cell: Cell) -> dict[str, Any]:
-    """Control, straight lines, or control in another's head."""
-    asked = cell.settings
-    part = asked.pop("part")
-    if part == "lines":
-        return _lines(**asked)
-    return _head(**asked) if part == "head" else _control(**asked)
-
-
-def _encoder(name: str, config: Mapping[str, Any] | None) -> Encoder:
-    if config is not None:
-        return Frames(runs.train(config_from(dict(config)), RECORDS, progress=False).encoder.eval())
-    known: dict[str, Encoder] = {TRUE: Angles(), WARPED: warped(Angles()), UNTRAINED: Frames(Conv(2).eval())}
-    return known[name]
-
-
-def _episodes(plant: ReacherPlant, law: str, count: int) -> tuple[Episodes, Episodes]:
-    start = "gaussian" if law == "gaussian" else "uniform"
-    return record(plant, count, 100, generator(0, "study planning"), start=start).split(0.3, 0)
-
-
-def _learned(plant: ReacherPlant, encoder: Encoder, parts: tuple[Episodes, Episodes]) -> Learned:
-    return Learned(plant, encoder, *parts, lag=LAG if isinstance(encoder, Frames) else 1)
-
-
-def _control(
-    encoder: str,
-    config: Mapping[str, Any] | None,
-    goals: str,
-    protocol: str,
-    planners: list[str],
-    tasks: int,
-    seeds: list[int],
-    episodes: int,
-) -> dict[str, Any]:
-    plant, rules = ReacherPlant(), PROTOCOLS[protocol]
-    parts = _episodes(plant, goals, episodes)
-    learned = _learned(plant, _encoder(encoder, config), parts)
-    setting = SETTINGS["published" if protocol == "published" else "receding"]
-    controllers = {name: learned.controller(name, setting) for name in planners}
-    others: list[Controller] = [oracle(plant, setting), chance(), rest()]
-    beside = dict(zip(BESIDE, others, strict=True))
-
-    def draw(source: torch.Generator) -> Any:
-        if goals == "episodes":
-            return tasks_from_episodes(parts[1], tasks, rules, source)
-        return drawn_tasks(goals, tasks, rules, source)
-
-    found = evaluate(plant, {**controllers, **beside}, draw, rules, seeds=seeds)
-    # a policy of short blocks has no such model, and a run of it alone would fit none
-    r2 = learned.transition(setting.block).r2
-    return {"controllers": _by_name(found.rows()), "transition_r2": r2}
-
-
-def _head(
-    encoder: str,
-    config: Mapping[str, Any],
-    head: Mapping[str, Any],
-    goals: str,
-    planners: list[str],
-    tasks: int,
-    seeds: list[int],
-    episodes: int,
-) -> dict[str, Any]:
-    """One agent's frames, planned for in the latent of another that saw other frames, through the map."""
-    plant = ReacherPlant()
-    parts = _episodes(plant, goals, episodes)
-    eyes, inner = _encoder(encoder, config), _learned(plant, _encoder(GAUSSIAN, head), parts)
-    poses = np.concatenate(parts[0].vectors("qpos"))[::10]
-    h1, h2 = (one(plant, poses).double().numpy() for one in (eyes, inner.encoder))
-    seen = translated(eyes, AlignmentMap().fit(h1, h2))
-    made = {name: inner.controller(name, SETTINGS["receding"], seen) for name in planners}
-    found = evaluate(plant, made, lambda source: drawn_tasks(goals, tasks, FAIR, source), FAIR, seeds=seeds)
-    return {"controllers": _by_name(found.rows())}
-
-
-def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    kept = {"success": "success", "low": "low", "high": "high", "error": "median_error", "ms": "ms_per_plan"}
-    return {row["controller"]: {name: row[key] for name, key in kept.items()} for row in rows}
-
-
-def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[str, Any]:
-    """Straight lines of the held-out Gaussian states, by decoder and by the size of the library."""
-    look = Look(squash=bool(config and config["world"]["squash"]))  # latents are what it was trained with
-    z = Reacher.shared(pairs=states, look=look).views[0].z.astype(float)
-    h = _encoder(encoder, config)(ReacherPlant(), look.angles(z)).double().numpy()
-    pairs = draw_pairs(len(z))
-    found: dict[str, Any] = {"decoders": {}, "sizes": {}}
-    for decoder in DECODERS:
-        one = compare_lines(h, z, pairs, LineSpec(decoder=decoder))
-        found["decoders"][decoder] = _told(one)
-    for size, one in density_curve(h, z, pairs, [size for size in SIZES if size < states - 60]).items():
-        found["sizes"][str(size)] = _told(one)
-    return found
-
-
-def _told(one: Any) -> dict[str, float]:
-    return {
-        "length": one.encoder.length.estimate,
-        "oracle": one.oracle.length.estimate,
-        "longer": one.length.estimate,
-        "low": one.length.low,
-        "high": one.length.high,
-        "deviation": one.encoder.deviation.estimate,
-        "error": one.encoder.error.estimate,
-        "oracle_error": one.oracle.error.estimate,
     }
 
 
@@ -257,6 +111,13 @@ def _best(rows: Rows, goals: str = "gaussian") -> Lines:
 
 def _published(rows: Rows) -> Lines:
     return _each(rows.where(part="published"), "controllers", "planner")
+
+
+def _regrets(rows: Rows) -> Lines:
+    names = ("error", "slope", "regret", "low", "high", "share", "nothing", "bound", "verdict")
+    return Lines(
+        {**row.labels, **{name: row.scores[name] for name in names}} for row in rows.where(part="regret")
+    )
 
 
 def _decoders(rows: Rows) -> Lines:
@@ -334,6 +195,20 @@ def _bent(rows: Rows) -> Judgement:
     return judge_lines(lines, lambda line: line["low"] > 0, told, "longer")
 
 
+def _costs(rows: Rows) -> Judgement:
+    """Whether encoders with a smaller recovery error are regulated at a smaller regret, pair by pair."""
+    lines = sorted(_regrets(rows).known("regret"), key=lambda line: line["error"])
+    pairs = [(one, other) for place, one in enumerate(lines) for other in lines[place + 1 :]]
+    told = "; ".join(f"{line['encoder']}: {line['error']:.3f}, {line['share']:.2f}" for line in lines)
+    return judged((one["regret"] <= other["regret"] for one, other in pairs), all=told)
+
+
+def _bounded(rows: Rows) -> Judgement:
+    lines = _regrets(rows).known("bound")
+    told = "{encoder}: {bound:.3g} for {regret:.3g}"
+    return judge_lines(lines, lambda line: line["bound"] >= line["regret"], told, "regret")
+
+
 def _borrowed(rows: Rows) -> Judgement:
     """Whether planning in another's head succeeds as often as in one's own, within the intervals."""
     lines = _controllers(rows).where(goals="gaussian")
@@ -351,9 +226,22 @@ STUDY = Study.of_file(
     source="Klindt, LeCun & Balestriero (2026), Section 5.4, Figures 4c, 4d and 5, Appendix H",
     cells=cells,
     measure=measure,
-    tables=TableSpec.named(best=_best, controllers=_controllers, published=_published, decoders=_decoders),
+    tables=TableSpec.named(
+        best=_best,
+        controllers=_controllers,
+        published=_published,
+        regrets=_regrets,
+        decoders=_decoders,
+    ),
     charts=[ChartSpec("success", _panels, size=(5.2, 4.0))],
     statements=Statement.named(
-        reached=_reached, worse=_worse, policy=_policy, straight=_straight, bent=_bent, borrowed=_borrowed
+        reached=_reached,
+        worse=_worse,
+        policy=_policy,
+        straight=_straight,
+        bent=_bent,
+        costs=_costs,
+        bounded=_bounded,
+        borrowed=_borrowed,
     ),
 )

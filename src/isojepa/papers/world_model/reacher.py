@@ -4,7 +4,7 @@ The published setting, Klindt, LeCun & Balestriero (2026), Appendix H: the CNN w
 with a weight decay of 1e-4, cosine annealing, gradients cut at 1, 39,000 batches of 256 pairs, SIGReg of 256
 slices. Ours is made for two cores: the same encoder and loss, 1,000 batches of 128, a faster optimiser,
 frames whose squares of 2 x 2 pixels are averaged, a quarter of the cost, and a weight in proportion to the
-alignment that the true angles have. Some conditions have all pixels.
+alignment that the true angles have. Some conditions have all pixels, or three times the steps.
 
 Encoders of all conditions are measured on the same Gaussian states: one half, the validation states, is what
 weights are chosen by; all that is told of an encoder is of the other half, the test states.
@@ -22,6 +22,7 @@ weights are chosen by; all that is told of an encoder is of the other half, the 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from isojepa.worlds.source import Source, held_out
 WEIGHTS = (1e-3, 5e-3, 1e-2, 5e-2)  # published
 BALANCE, LEAST = 0.2, 5e-3  # of ours, over 1 - rho; and below which training stays where it begins
 POOL = 2  # side of the averaged squares
+LONGER = 3  # times as many steps
 PAIRS, PUBLISHED_PAIRS = 50_000, 100_000  # to train on
 PUBLISHED = Recipe(
     steps=100 * PUBLISHED_PAIRS // 256,
@@ -84,11 +86,14 @@ def balanced(rho: float) -> float:
     return max(round(BALANCE * (1 - rho), 4), LEAST)
 
 
-def config(world: Spec, weight: float, seed: int, scale: str, batch_norm: bool = True) -> Config:
-    """A run: at paper scale in the published setting, else in ours."""
+def config(
+    world: Spec, weight: float, seed: int, scale: str, batch_norm: bool = True, longer: bool = False
+) -> Config:
+    """A run: at paper scale in the published setting, else in ours, or in ours with three times the steps."""
     objective = make("objective", "lejepa", weight=weight, slices=256)
     encoder = make("encoder", "conv", batch_norm=batch_norm)
-    found = Config(world, encoder, objective, PUBLISHED if scale == "paper" else OURS, seed=seed)
+    ours = replace(OURS, steps=LONGER * OURS.steps, eval_every=LONGER * OURS.eval_every) if longer else OURS
+    found = Config(world, encoder, objective, PUBLISHED if scale == "paper" else ours, seed=seed)
     return shortened(found, 2) if scale == "quick" else found
 
 

@@ -23,6 +23,7 @@ HIGH = 0.9  # correlation from which the ceiling is to be reached
 SHARE, CLEAR = 0.99, 0.98  # of the ceiling; of R^2 where angles are squashed
 PLAIN, SQUASHED, BARE = "as published", "squashed", "without BatchNorm"
 FULL, FULL_SQUASHED = "all 64 × 64 pixels", "squashed, all 64 × 64 pixels"
+LONG, LONG_SQUASHED = "three times the steps", "squashed, three times the steps"
 
 
 def cells(scale: str) -> list[Cell]:
@@ -38,7 +39,8 @@ def cells(scale: str) -> list[Cell]:
         return found
     others = [one for one in reacher.WEIGHTS if one != weight]
     found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, seed=0)
-    return found + crossed(asked, condition=(BARE, FULL, FULL_SQUASHED), rho=RHO, weight=weight, seed=0)
+    conditions = (LONG, LONG_SQUASHED, FULL, FULL_SQUASHED, BARE)
+    return found + crossed(asked, condition=conditions, rho=RHO, weight=weight, seed=0)
 
 
 def _config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
@@ -50,10 +52,11 @@ def _config(scale: str, condition: str, rho: float, weight: float, seed: int) ->
         rho=rho,
         pairs=pairs,
         held_out=held,
-        squash=condition in (SQUASHED, FULL_SQUASHED),
+        squash=condition in (SQUASHED, FULL_SQUASHED, LONG_SQUASHED),
         pool=1 if scale == "paper" or condition in (FULL, FULL_SQUASHED) else reacher.POOL,
     )
-    return reacher.config(world, weight, seed, scale, batch_norm=condition != BARE)
+    longer = condition in (LONG, LONG_SQUASHED)
+    return reacher.config(world, weight, seed, scale, condition != BARE, longer)
 
 
 def _chosen(rows: Rows) -> Rows:
@@ -110,8 +113,8 @@ def _reached(rows: Rows) -> Judgement:
     lines = _rhos(rows).known("share").where(rho=lambda rho: rho >= HIGH)
     for line in lines:
         line["at"] = f"{line['rho']:g}"
-    full = _conditions(rows).known("share").where(condition=FULL)
-    lines += [line | {"at": f"{RHO:g}, all pixels"} for line in full]
+    others = _conditions(rows).known("share").where(condition=(FULL, LONG))
+    lines += [line | {"at": f"{RHO:g}, {line['condition']}"} for line in others]
     told = "{at}: {r2:.3f} of {ceiling:.3f}"
     return judge_lines(lines, lambda line: line["share"] >= SHARE, told, "share")
 
@@ -127,7 +130,7 @@ def _robust(rows: Rows) -> Judgement:
 
 
 def _clear(rows: Rows) -> Judgement:
-    lines = _conditions(rows).where(condition=(SQUASHED, FULL_SQUASHED)).known("r2")
+    lines = _conditions(rows).where(condition=(SQUASHED, FULL_SQUASHED, LONG_SQUASHED)).known("r2")
     return judge_lines(lines, lambda line: line["r2"] >= CLEAR, "{condition}: {r2:.4f}", "r2")
 
 

@@ -21,7 +21,7 @@ PUBLISHED: dict[Any, dict[str, Any]] = {
 STRIDES = tuple(PUBLISHED)
 STRIDE = 8  # where weights are compared, and pairs weighed
 POLICY, EXPLORED = "sac", "ou"  # the trained policy, and exploration whose joints are Gaussian processes
-FULL = "sac, all 64 × 64 pixels"
+LONG = "sac, three times the steps"
 GAUSSIAN = "Gaussian pairs"  # of the study reacher_ou, whose runs these are
 WEIGHT = reacher.LEAST
 STRENGTHS, METHOD = (0.5, 1.0), "reweight"  # of isotropise
@@ -49,7 +49,7 @@ def cells(scale: str) -> list[Cell]:
         return crossed(asked, policy=POLICY, stride=STRIDES, **every) + beside
     found = crossed(asked, policy=POLICY, stride=STRIDES, **own)
     found += crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": STRENGTHS})
-    found += crossed(asked, policy=(EXPLORED, FULL), stride=STRIDE, **own)
+    found += crossed(asked, policy=(EXPLORED, LONG), stride=STRIDE, **own)
     others = [weight for weight in reacher.WEIGHTS if weight != WEIGHT]
     return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": others}) + beside
 
@@ -58,18 +58,18 @@ def _config(scale: str, policy: str, stride: int, weight: float, strength: float
     episodes = 60 if scale == "quick" else 10_000
     each = 10 if scale != "standard" else reacher.PAIRS // episodes
     settings = {
-        "policy": POLICY if policy == FULL else policy,
+        "policy": POLICY if policy == LONG else policy,
         "episodes": episodes,
         "stride": stride,
         "per_episode": each,
-        "pool": 1 if scale == "paper" or policy == FULL else reacher.POOL,
+        "pool": 1 if scale == "paper" else reacher.POOL,
     }
     world = (
         make("world", "reacher-isotropised", strength=strength, method=METHOD, **settings)
         if strength
         else make("world", "reacher-episodes", **settings)
     )
-    return reacher.config(world, weight, seed, scale)
+    return reacher.config(world, weight, seed, scale, longer=policy == LONG)
 
 
 def _chosen(rows: Rows) -> Rows:
