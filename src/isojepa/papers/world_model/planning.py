@@ -22,38 +22,43 @@ GAUSSIAN, SQUASHED, TRAJECTORY = "Gaussian pairs", "Gaussian pairs, squashed", "
 ENCODERS = (TRUE, GAUSSIAN, SQUASHED, TRAJECTORY, UNTRAINED, WARPED)
 SEARCHES = tuple(name for name in PLANNERS if name != "inverse")
 HEAD = "in the other's head"
+FEWER = (TRUE, GAUSSIAN, TRAJECTORY)
+SIZE = {"tasks": 40, "seeds": [0, 1], "episodes": 200}
 WANTED = 0.9  # success of the best planner where the oracle always succeeds
 CHEAPER = 100  # times that a policy is to be
 
 
 def cells(scale: str) -> list[Cell]:
-    """Every encoder under both laws of goals and the published protocol; lines, regret; another's head."""
-    quick = scale == "quick"
-    size: dict[str, Any] = {"tasks": 4, "seeds": [0], "episodes": 10} if quick else {}
-    size = size or {"tasks": 50, "seeds": [0, 1], "episodes": 300}
-    if scale == "paper":
+    """Every encoder, and some of them with uniform goals and under the published protocol.
+
+    At paper scale all of them with all planners, on more tasks.
+    """
+    quick, whole = scale == "quick", scale == "paper"
+    size: dict[str, Any] = {"tasks": 4, "seeds": [0], "episodes": 10} if quick else dict(SIZE)
+    if whole:
         size["seeds"] = list(range(5))
-    trained = _configs()
+    trained, some = _configs(), ["mpc", "inverse"]
     found = []
 
     def add(seconds: float, labels: dict[str, str], **settings: Any) -> None:
         found.append(Cell(Computation({**labels, **settings}, seconds=seconds), labels))
 
     for name in (TRUE, WARPED) if quick else ENCODERS:
-        own = {"encoder": name}
-        config = {"config": trained.get(name)}
-        planners = {"planners": ["mpc", "inverse"] if quick else list(PLANNERS)}
-        for goals in ("gaussian", "uniform"):
-            add(300, own | {"part": "control", "goals": goals}, protocol="fair", **planners, **config, **size)
-        settings = {"protocol": "published", "planners": ["cem"], **config, **size}
-        add(120, own | {"part": "published", "goals": "episodes"}, **settings)
+        own, config = {"encoder": name}, {"config": trained.get(name)}
+        fair = {"protocol": "fair", "planners": some if quick else list(PLANNERS), **config}
+        add(240, own | {"part": "control", "goals": "gaussian"}, **fair, **size)
+        if whole or name in FEWER:
+            less = fair if whole else fair | {"planners": some}
+            add(90, own | {"part": "control", "goals": "uniform"}, **less, **size)
+            published = {"protocol": "published", "planners": ["cem"], **config}
+            add(90, own | {"part": "published", "goals": "episodes"}, **published, **size)
         if not quick:
             add(60, own | {"part": "lines"}, states=10_000, **config)
             add(60, own | {"part": "regret"}, rows=4000, paths=100, steps=40, **config)
     if not quick:
         own = {"part": "head", "encoder": SQUASHED, "goals": "gaussian"}
         both = {"config": trained[SQUASHED], "head": trained[GAUSSIAN]}
-        add(120, own, planners=["mpc", "inverse"], **both, **size)
+        add(120, own, planners=some, **both, **size)
     return found
 
 
@@ -78,7 +83,9 @@ def _configs() -> dict[str, dict[str, Any]]:
 def _each(rows: Rows, score: str, key: str) -> Lines:
     """A line for each entry of a score that is a dictionary, with the labels of its row."""
     return Lines(
-        {**row.labels, key: name, **entry} for row in rows for name, entry in row.scores[score].items()
+        {**row.labels, "transition_r2": row.scores.get("transition_r2"), key: name, **entry}
+        for row in rows
+        for name, entry in row.scores[score].items()
     )
 
 
