@@ -1,5 +1,7 @@
 """The studies of the Reacher: what is trained, what is measured, and what their stories say of rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -165,6 +167,16 @@ def test_weighed_pairs_are_judged_against_the_recording_as_it_is(weighed, verdic
         for cell in reacher_trajectory.STUDY.plan("standard")
     ]
     assert f"{verdict}.**" in told_of("weighing the pairs of stride 8", rows)
+
+
+@pytest.mark.parametrize(("sign", "verdict"), [(-1, "holds"), (1, "does not hold")])
+def test_lengths_are_ordered_by_what_is_recovered(sign, verdict):
+    cells = reacher_trajectory.STUDY.plan("standard")
+    rows = [
+        replace(row(cell, r2=place / 100, length=2 + sign * place / 100), record=str(place))
+        for place, cell in enumerate(cells)
+    ]
+    assert f"{verdict}.**" in told_of("the longer, the less is recovered", rows)
 
 
 @pytest.mark.parametrize(("best", "verdict"), [(8, "holds"), (64, "does not hold")])

@@ -8,8 +8,9 @@ from isojepa.config import Config
 from isojepa.papers.world_model import reacher, reacher_ou
 from isojepa.registry import make
 from isojepa.report.charts import Chart, Curve, Reference, curves_chart
-from isojepa.studies.cells import Cell, crossed
+from isojepa.studies.cells import Cell, Row, crossed
 from isojepa.studies.published import read_published
+from isojepa.studies.rank_correlations import rank_correlation
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values, judged
@@ -148,16 +149,43 @@ def _panels(rows: Rows) -> list[Chart]:
             [("on Gaussian states", "r2"), ("on held-out episodes", "r2_own")], 1
         )
     ]
+    lengths = [
+        Curve(
+            name,
+            {row.scores["r2"]: row.scores["length"] for row in rows.where(policy=test) if _drawn(row)},
+            color,
+            "dots",
+        )
+        for color, (name, test) in enumerate(
+            [("trajectories", lambda name: name != GAUSSIAN), ("Gaussian pairs", GAUSSIAN)], 1
+        )
+    ]
     return [
         curves_chart("R² by joint, Gaussian states", "stride δ", "R²", joints, scale="linear"),
         curves_chart("R² of both", "stride δ", "R²", whole, scale="linear"),
         curves_chart("Length over chord", "stride δ", "", paths, scale="linear"),
+        curves_chart("Length against R²", "R²", "length over chord", lengths, across_scale="linear"),
         curves_chart("At matched correlation", "1 − ρ", "R²", matched, scale="linear"),
         curves_chart("SIGReg of the differences", "stride δ", "", normal, references=floor),
         curves_chart(
             "Pairs weighed, stride 8", "strength", "R²", weighed, scale="linear", across_scale="linear"
         ),
     ]
+
+
+def _drawn(row: Row) -> bool:
+    """Whether a run has a length and an R^2."""
+    return None not in (row.scores.get("r2"), row.scores.get("length"))
+
+
+def _ordered(rows: Rows) -> Judgement:
+    """Whether lines are the longer, the less is recovered: Spearman's rank correlation over all encoders."""
+    told = [row for row in rows if _drawn(row)]
+    r2, length = ([row.scores[name] for row in told] for name in ("r2", "length"))
+    rank = rank_correlation(r2, length, [row.record for row in told])
+    if rank is None:
+        return judged([])
+    return judged([rank.high < 0], rank=rank.estimate, low=rank.low, high=rank.high, encoders=len(told))
 
 
 def _low(rows: Rows) -> Judgement:
@@ -219,6 +247,12 @@ STUDY = Study.of_file(
     ),
     charts=[ChartSpec("recovery", _panels)],
     statements=Statement.named(
-        low=_low, shifted=_shifted, below=_below, normal=_normal, survives=_survives, bent=_bent
+        low=_low,
+        shifted=_shifted,
+        below=_below,
+        normal=_normal,
+        survives=_survives,
+        bent=_bent,
+        ordered=_ordered,
     ),
 )
