@@ -138,9 +138,10 @@ def _panels(rows: Rows) -> list[Panel]:
         lines = own.where(goals=goals)
         encoders = [name for name in reversed(ENCODERS) if lines.where(encoder=name)]
         at = {(line["encoder"], line["planner"]): line["success"] for line in lines}
-        values = [[at.get((name, planner)) for planner in PLANNERS] for name in encoders]
+        planners = [planner for planner in PLANNERS if lines.where(planner=planner)]
+        values = [[at.get((name, planner)) for planner in planners] for name in encoders]
         title = f"Success, goals {'from N(0, I)' if goals == 'gaussian' else 'uniform'}"
-        maps.append(HeatMap("", title, "", PLANNERS, encoders, "planner", "", values, digits=2))
+        maps.append(HeatMap("", title, "", planners, encoders, "planner", "", values, digits=2))
     return [*maps, _density(rows)]
 
 
