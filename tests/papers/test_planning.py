@@ -136,11 +136,10 @@ def test_the_story_tells_whole_and_missing_rows():
     STUDY.report([])
 
 
-@pytest.mark.parametrize("encoder", [planning.TRUE])
-def test_control_by_the_true_angles_succeeds(encoder):
+def test_control_by_the_true_angles_succeeds():
     plant_or_skip()
     asked = next(cell for cell in STUDY.plan("quick") if cell.labels["part"] == "control")
-    settings = {**asked.settings, "encoder": encoder, "planners": ["mpc"], "episodes": 30}
+    settings = {**asked.settings, "encoder": planning.TRUE, "planners": ["mpc"], "episodes": 30}
     found = planning.measure(Cell(Computation(settings), asked.labels))
     assert found["controllers"]["oracle"]["success"] == 1.0
     assert found["controllers"]["mpc"]["success"] >= 0.75

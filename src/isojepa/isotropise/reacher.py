@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from isojepa.arguments import check_number
 from isojepa.isotropise.isotropise import isotropise
+from isojepa.isotropise.weighing import WEIGHERS
+from isojepa.names import choose
 from isojepa.registry import Context, register
 from isojepa.worlds.reacher.spec import ReacherEpisodesSpec
 from isojepa.worlds.reacher.world import Reacher
@@ -19,4 +22,6 @@ class ReacherIsotropisedSpec(ReacherEpisodesSpec):
     """How pairs are weighed: rates, moments, marginals or reweight."""
 
     def build(self, context: Context) -> Reacher:
+        choose("method", self.method, WEIGHERS)  # before episodes are recorded
+        check_number("strength", self.strength, "lie in [0, 1]", lambda value: 0 <= value <= 1)
         return self.drawn(lambda pairs: isotropise(pairs, self.strength, self.method).recorded)

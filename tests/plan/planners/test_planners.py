@@ -200,20 +200,6 @@ def test_a_model_may_differentiate_within_its_step_and_its_plan_be_differentiate
     torch.testing.assert_close(weight.grad, plan.actions.sum((0, 1)))
 
 
-@pytest.mark.parametrize("planner", [CEM(3, 20, 3, 4), ICEM(3), MPPI(3, 20, 3)], ids=named)
-def test_a_model_that_writes_into_its_latents_gives_the_same_plan(planner):
-    start, goal = torch.zeros(2, 2), torch.tensor([[1.0, -1.0], [0.5, 2.0]])
-    plans = [
-        planner.plan(
-            Problem(FunctionDynamics(step), GoalCost(), ActionSpace.box(2), start, goal),
-            generator(0, "planner"),
-        )
-        for step in (lambda h, a: h + a, lambda h, a: h.add_(a))
-    ]
-    assert torch.equal(start, torch.zeros(2, 2))
-    assert torch.equal(plans[0].actions, plans[1].actions)
-
-
 def test_a_plan_that_starts_from_an_earlier_one_is_not_worse():
     problem = cart(scale=2.0)
     good = LinearMPC(HORIZON).plan(problem, generator(0, "x"))

@@ -189,8 +189,8 @@ def measure_excitation(
     """What the certificate says of worlds whose actions follow a policy: means over worlds.
 
     A world counts as `promised` if there is anything of A and B in its certificate, as `exact` if as many
-    directions are named as are open and none of them varies in fresh paths. `covered` is the share of worlds
-    in which intervals hold the truth, of the kind that does so least.
+    directions are named as are open and none of them varies in fresh paths. By kind of interval, the share of
+    worlds in which all of them hold the truth.
     """
     make, opened = POLICIES[policy]
     found: dict[str, list[float]] = {}
@@ -219,8 +219,6 @@ def measure_excitation(
         for name, value in told.items():
             found.setdefault(name, []).append(float(value))
     means = {name: fmean(values) for name, values in found.items()}
-    if found.keys() >= set(KINDS):
-        means["covered"] = min(means[kind] for kind in KINDS)
     return means | {"worlds": len(found["named"]), "open": opened(actions), "sentence": sentence}
 
 

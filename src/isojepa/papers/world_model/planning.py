@@ -5,12 +5,14 @@ or trained there. Beside them stand the true angles, a warp of them, and the sam
 given the same recorded episodes to learn a transition from, the same starts and the same goals.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from isojepa.papers.world_model import reacher_ou, reacher_trajectory
 from isojepa.papers.world_model.planning_measures import BESIDE, TRUE, UNTRAINED, WARPED, measure
 from isojepa.plan.closed_loop import PLANNERS
+from isojepa.plan.closed_loop.learning import SEARCHES
 from isojepa.report.charts import Chart, Curve, HeatMap, Panel, curves_chart
 from isojepa.studies.cells import Cell, Computation
 from isojepa.studies.rows import Lines, Rows
@@ -20,7 +22,6 @@ from isojepa.studies.study import Study
 
 GAUSSIAN, SQUASHED, TRAJECTORY = "Gaussian pairs", "Gaussian pairs, squashed", "trajectories"
 ENCODERS = (TRUE, GAUSSIAN, SQUASHED, TRAJECTORY, UNTRAINED, WARPED)
-SEARCHES = tuple(name for name in PLANNERS if name != "inverse")
 HEAD = "in the other's head"
 FEWER = (TRUE, GAUSSIAN, TRAJECTORY)
 SIZE = {"tasks": 40, "seeds": [0, 1], "episodes": 200}
@@ -90,15 +91,19 @@ def _each(rows: Rows, score: str, key: str) -> Lines:
 
 
 def _controllers(rows: Rows) -> Lines:
-    own = _each(rows.where(part="control"), "controllers", "planner")
-    own += _each(rows.where(part="head"), "controllers", "planner")
+    own = _each(rows.where(part=("control", "head")), "controllers", "planner")
     for line in own:
         line["encoder"] = f"{line['encoder']} {HEAD}" if line["part"] == "head" else line["encoder"]
     order = {name: place for place, name in enumerate(ENCODERS)}
     own.sort(key=lambda line: (line["goals"], order.get(line["encoder"], len(order))))
+    return _once(own)
+
+
+def _once(own: Lines) -> Lines:
+    """Lines in which who plans in no latent, and is the same whatever the encoder, stands once."""
     seen: set[tuple[str, str]] = set()
     found = Lines()
-    for line in own:  # who plans in no latent is the same whatever the encoder
+    for line in own:
         place = (line["goals"], line["planner"])
         if line["planner"] in BESIDE:
             if place in seen:
@@ -117,7 +122,7 @@ def _best(rows: Rows, goals: str = "gaussian") -> Lines:
 
 
 def _published(rows: Rows) -> Lines:
-    return _each(rows.where(part="published"), "controllers", "planner")
+    return _once(_each(rows.where(part="published"), "controllers", "planner"))
 
 
 def _regrets(rows: Rows) -> Lines:
@@ -180,7 +185,7 @@ def _policy(rows: Rows) -> Judgement:
     asked = Lines()
     for name in dict.fromkeys(line["encoder"] for line in lines):
         own = lines.where(encoder=name)
-        policy, searches = own.where(planner="inverse"), own.where(planner=SEARCHES)
+        policy, searches = own.where(planner="inverse"), own.where(planner=tuple(SEARCHES))
         if policy and searches:
             best = max(searches, key=lambda line: line["success"])
             ratio = best["ms"] / policy[0]["ms"]
@@ -208,7 +213,8 @@ def _costs(rows: Rows) -> Judgement:
     lines = sorted(_regrets(rows).known("regret"), key=lambda line: line["error"])
     pairs = [(one, other) for place, one in enumerate(lines) for other in lines[place + 1 :]]
     told = "; ".join(f"{line['encoder']}: {line['error']:.3f}, {line['share']:.2f}" for line in lines)
-    return judged((one["regret"] <= other["regret"] for one, other in pairs), all=told)
+    # of two that both run away nothing is told
+    return judged((a["regret"] <= b["regret"] for a, b in pairs if math.isfinite(a["regret"])), all=told)
 
 
 def _bounded(rows: Rows) -> Judgement:

@@ -8,6 +8,7 @@ regret           of linear-quadratic control by what the encoder sees, where the
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ from isojepa.plan.closed_loop import (
 from isojepa.plan.decoders import DECODERS
 from isojepa.seeds import generator, numpy_generator
 from isojepa.studies.cells import RECORDS, Cell
+from isojepa.training.records import Record
 from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.reacher import Look, Reacher
 
@@ -62,12 +64,11 @@ BESIDE = ("oracle", "random actions", "no action")
 LAG = 5  # steps between the frames that tell a velocity; one for what is known exactly
 SEEN = Look(pool=POOL)  # what the encoders of frames were trained on
 KEPT, PUSHED, EFFORT = 0.95, 0.3, 0.1  # of angles at a step, by an action, and what that costs
-STATES = 10_000  # held-out Gaussian states
 SIZES = (100, 300, 1000, 3000, 9000)  # of libraries
 
 
 def measure(cell: Cell) -> dict[str, Any]:
-    """Control, straight lines, regret, or control in another's head."""
+    """Control under either protocol, straight lines, regret, or control in another's head."""
     asked = cell.settings
     parts: dict[str, Callable[..., dict[str, Any]]] = {
         "control": _control,
@@ -81,7 +82,10 @@ def measure(cell: Cell) -> dict[str, Any]:
 
 def _encoder(name: str, config: Mapping[str, Any] | None) -> Encoder:
     if config is not None:
-        model = runs.train(config_from(dict(config)), RECORDS, progress=False).encoder
+        asked = config_from(dict(config))
+        record = Record(runs.record_path(asked, RECORDS))
+        done = record.result is not None  # then its world need not be built
+        model = runs.load(record) if done else runs.train(asked, RECORDS, progress=False).encoder
         return Frames(model.eval(), SEEN)
     if name == UNTRAINED:
         return Frames(Conv(2, size=SEEN.observed[1]).eval(), SEEN)
@@ -155,7 +159,7 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[str, Any]:
     """Straight lines of the held-out Gaussian states, by decoder and by the size of the library."""
-    z, embed = _latents(states, config), _eyes(encoder, config)
+    z, embed = Reacher.shared_latents(states).astype(float), _eyes(encoder, config)
     h = embed(z)
     pairs = draw_pairs(len(z))
     found: dict[str, Any] = {"decoders": {}, "sizes": {}}
@@ -165,11 +169,6 @@ def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[
     for size, one in density_curve(h, z, pairs, [size for size in SIZES if size < states - 60]).items():
         found["sizes"][str(size)] = _told(one)
     return found
-
-
-def _latents(count: int, config: Mapping[str, Any] | None) -> np.ndarray:
-    """Some of the held-out Gaussian states."""
-    return Reacher.shared(pairs=STATES, look=_look(config)).views[0].z[:count].astype(float)
 
 
 def _look(config: Mapping[str, Any] | None) -> Look:
@@ -193,20 +192,21 @@ def _regret(
     system = LinearSystem(KEPT * np.eye(2), PUSHED * np.eye(2), (1 - KEPT**2) * np.eye(2))
     weight, effort = np.eye(2), EFFORT * np.eye(2)
     truth, embed = Lqr(system, weight, effort), _eyes(encoder, config)
-    z, source = _latents(rows, config), numpy_generator(0, "study planning", "regret")
+    z, source = Reacher.shared_latents(rows).astype(float), numpy_generator(0, "study planning", "regret")
     actions = source.normal(size=z.shape)
     noise = source.normal(size=z.shape) @ np.sqrt(system.noise)
     h, h_next = embed(z), embed(z @ system.a.T + actions @ system.b.T + noise)
     fitted, error = fit_system(h, actions, h_next), measure_error(h, z)
     own = Lqr(fitted.system, push_cost(weight, h, z), effort)
     found = simulate_regret(truth, lambda z: fitted.act(own, embed(z)), steps, paths, settle=20)
+    off = own.w - error.q @ weight @ error.q.T
     bound = planning_bound(
         fitted.system,
         own.w,
         effort,
         recovery_error=error.power.high,
         lipschitz=error.usual_slope,
-        radii=fitted.radii(system, error.q),
+        radii=replace(fitted.radii(system, error.q), w=float(np.linalg.norm(off, 2))),
         diagnostic=True,
     )
     nothing = truth.cost_of(np.zeros((2, 2))) - truth.average_cost

@@ -7,7 +7,8 @@ frames whose squares of 2 x 2 pixels are averaged, a quarter of the cost, and a 
 alignment that the true angles have. Some conditions have all pixels, or three times the steps.
 
 Encoders of all conditions are measured on the same Gaussian states: one half, the validation states, is what
-weights are chosen by; all that is told of an encoder is of the other half, the test states.
+weights are chosen by; all that is told of an encoder is of the other half, the test states, but for lines,
+whose library is both.
 
     r2_validation               of the angles from the embedding, on the validation states
     r2, r2_z_to_h, bound, ...   on the test states, by the names of `isojepa.studies.scores`

@@ -115,7 +115,7 @@ def _matched(rows: Rows) -> Lines:
     """Each stride beside the Gaussian pairs whose correlation is nearest, by its rate -log rho."""
     gaussian = reacher.chosen(rows.where(policy=GAUSSIAN), "rho").lines(["rho"], "r2")
     lines = Lines()
-    for line in _strides(rows).known("rho", "r2") if gaussian else ():
+    for line in _strides(rows).known("rho", "r2").where(rho=lambda rho: 0 < rho < 1) if gaussian else ():
         at = min(gaussian, key=lambda one: abs(math.log(math.log(one["rho"]) / math.log(line["rho"]))))
         lines.append(line | {"rho_gaussian": at["rho"], "r2_gaussian": at["r2"]})
     return lines.known("r2_gaussian")
@@ -183,7 +183,7 @@ def _ordered(rows: Rows) -> Judgement:
     told = [row for row in rows if _drawn(row)]
     r2, length = ([row.scores[name] for row in told] for name in ("r2", "length"))
     rank = rank_correlation(r2, length, [row.record for row in told])
-    if rank is None:
+    if rank is None or math.isnan(rank.high):
         return judged([])
     return judged([rank.high < 0], rank=rank.estimate, low=rank.low, high=rank.high, encoders=len(told))
 

@@ -142,6 +142,11 @@ class Reacher:
         views = _normal(rho, pairs, "held-out", 0, look, data, processes)
         return cls(*views, look, correlation=rho, gaussian=True)
 
+    @staticmethod
+    def shared_latents(pairs: int = 10_000) -> np.ndarray:
+        """The first latents (pairs, 2) of `shared`, float32, for those who need no frames."""
+        return _first_states(check_count("pairs", pairs), "held-out", 0).numpy()
+
     @classmethod
     @checked
     def recorded(
@@ -200,7 +205,7 @@ class Reacher:
                 gaussian=False,
                 standardiser=train.standardiser,
                 episodes=path,
-                stride=stride,
+                stride=recorded.stride,
                 held=held,
             )
 
@@ -229,7 +234,7 @@ class Reacher:
 
     @torch.no_grad()
     def observe(self, z: Tensor) -> Tensor:
-        """What is seen at latents (batch, 2), drawn now: (batch, 3, size, size)."""
+        """What is seen at latents (batch, 2), drawn now: (batch, 3, side, side)."""
         states = self.standardiser.restore(z.detach().cpu().numpy()).astype(np.float32)
         return self.look.normalised(self.look.frames(states)).to(z.dtype)
 
@@ -254,7 +259,7 @@ class Reacher:
         angles = self.look.angles(np.concatenate([view.z for view in self.views]))
         told: dict[str, Any] = {"kind": "pictures", "mean": mean, "std": std, "world": "reacher"}
         told |= {"quality": self.look.quality, "squash": self.look.squash, "pool": self.look.pool}
-        told |= {**wrapped_shares(angles)}
+        told |= wrapped_shares(angles)
         if self.facts.gaussian:
             squashed = self.look.squash
             told["r2_ceiling"] = 1.0 if squashed else r2_ceiling()
@@ -271,10 +276,15 @@ def _normal(
 ) -> tuple[States, States]:
     """Gaussian pairs with their frames; first states, and the noise of second ones, are those of any rho."""
     check_count("pairs", count, 2)
-    z = torch.randn(count, len(JOINTS), generator=generator(seed, "reacher", part))
+    z = _first_states(count, part, seed)
     z_next = OrnsteinUhlenbeck(len(JOINTS), rho).step(z, generator(seed, "reacher", part, "second"))
     chosen: dict[str, Any] = {"law": "normal", "part": part, "seed": seed}
     return (
         keep_states(z.numpy(), chosen | {"view": 0}, look, data, processes),
         keep_states(z_next.numpy(), chosen | {"view": 1, "rho": rho}, look, data, processes),
     )
+
+
+def _first_states(count: int, part: str, seed: int) -> Tensor:
+    """The first states (count, 2) of Gaussian pairs, the same for every rho."""
+    return torch.randn(count, len(JOINTS), generator=generator(seed, "reacher", part))
