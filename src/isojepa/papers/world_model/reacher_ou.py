@@ -149,7 +149,7 @@ STUDY = Study.of_file(
     cells=cells,
     score=reacher.score,
     tables=TableSpec.named(rhos=_rhos, weights=_weights, conditions=_conditions),
-    charts=[ChartSpec("recovery", _panels)],
+    charts=[ChartSpec("recovery", _panels, legend="own")],
     statements=Statement.named(
         reached=_reached, clear=_clear, held=_held, robust=_robust, straight=_straight
     ),

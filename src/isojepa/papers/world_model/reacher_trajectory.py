@@ -1,6 +1,7 @@
 """Joint angles from pixels, a policy's trajectories: R^2 against the stride, beside Gaussian pairs."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -137,8 +138,8 @@ def _panels(rows: Rows) -> list[Chart]:
     ]
     gaussian = reacher.chosen(rows.where(policy=GAUSSIAN), "rho").lines(["rho"], "r2")
     # by what is forgotten across a pair, 1 - rho, on an axis that does not press small ones together
-    matched = [Curve("Gaussian pairs", {1 - line["rho"]: line["r2"] for line in gaussian}, 3)]
-    matched += [Curve("trajectories", {1 - line["rho"]: line["r2"] for line in lines.known("rho")}, 1)]
+    matched = [Curve("Gaussian pairs", {_lost(line): line["r2"] for line in gaussian}, 3)]
+    matched += [Curve("trajectories", {_lost(line): line["r2"] for line in lines.known("rho")}, 1)]
     normal = [curve("both joints", "sigreg_joint", 1), curve("shoulder", "sigreg_shoulder", 2)]
     normal += [curve("wrist", "sigreg_wrist", 3)]
     floor = [Reference(line["floor_joint"], "normal") for line in lines.known("floor_joint")[:1]]
@@ -171,6 +172,11 @@ def _panels(rows: Rows) -> list[Chart]:
             "Pairs weighed, stride 8", "strength", "R²", weighed, scale="linear", across_scale="linear"
         ),
     ]
+
+
+def _lost(line: Mapping[str, Any]) -> float:
+    """What is forgotten across a pair, to the digits that an axis has room for."""
+    return float(f"{1 - line['rho']:.2g}")
 
 
 def _drawn(row: Row) -> bool:
@@ -245,7 +251,7 @@ STUDY = Study.of_file(
         weights=_weights,
         policies=_policies,
     ),
-    charts=[ChartSpec("recovery", _panels)],
+    charts=[ChartSpec("recovery", _panels, legend="own")],
     statements=Statement.named(
         low=_low,
         shifted=_shifted,

@@ -23,7 +23,7 @@ class Dynamics(Protocol):
     """A model of how actions change a latent."""
 
     def step(self, h: Tensor, a: Tensor) -> Tensor:
-        """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m), left as they are."""
+        """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m), all left alone."""
         ...
 
 
