@@ -11,6 +11,8 @@ from isojepa.cli.main import main
 from isojepa.registry import make
 from isojepa.runs import record_path, train
 from isojepa.studies.catalogue import STUDIES
+from isojepa.studies.cells import Row
+from isojepa.studies.evidence import Evidence, write_evidence
 from isojepa.training.records import Record
 from tests.sweep.cells import tiny, write_study
 
@@ -97,6 +99,27 @@ def test_what_is_done_is_skipped_without_starting_a_worker(capsys, tmp_path, mon
     assert code == 0
     assert re.search(r"tiny\s+2\s+2\s+0 s\s+0 s", out)
     assert "0 runs done, 2 done before." in out
+
+
+def test_what_a_report_has_kept_is_not_made_again(capsys, tmp_path, monkeypatch):
+    from isojepa.sweep import local
+
+    monkeypatch.setattr(local.Pool, "_new", lambda self: pytest.fail("a worker was started"))
+    study = write_study(tmp_path / "study.py", {"0": tiny(0), "1": tiny(1)})
+    rows = [
+        Row({"seed": seed}, tiny(seed).to_dict(), {"r2": 0.9}, "done", 1, 1.0, 0.1, "record")
+        for seed in range(2)
+    ]
+    (tmp_path / "kept").mkdir()
+    write_evidence(tmp_path / "kept" / "tiny.json", Evidence("tiny", "standard", rows, 2, 0, []))
+    flags = ("--records", tmp_path / "records", "--kept", tmp_path / "kept")
+    code, _, err = run(capsys, study, *flags)
+    assert code == 0, err
+    assert not record_path(tiny(0), tmp_path / "records").exists()
+    (tmp_path / "kept" / "tiny.json").write_text("{}")
+    code, _, err = run(capsys, study, *flags)
+    assert code == 2
+    assert "does not hold the rows of a study" in err
 
 
 def test_the_estimate_of_known_runs_needs_no_worker(capsys, tmp_path, monkeypatch):

@@ -55,6 +55,19 @@ def test_made_again_from_its_rows_every_file_has_the_same_bytes(made, tmp_path):
         assert old.read_bytes() == new.read_bytes(), old.name
 
 
+def test_kept_rows_stand_where_there_is_no_record_and_in_the_order_of_the_cells(made, tmp_path):
+    folder, whole, _ = made
+    leave_records([CELLS[1], CELLS[5]], tmp_path / "records")
+    filled = gather(STUDY, "standard", tmp_path / "records", kept=folder / "out")
+    assert [row.labels for row in filled.rows] == [dict(CELLS[place].labels) for place in (0, 1, 2, 3, 5)]
+    assert (filled.runs, filled.missing) == (6, 1)
+    assert filled.rows[0].scores["r2"] == whole.rows[0].scores["r2"]
+    assert filled.rows[0].path is None
+    assert filled.rows[1].path is not None  # a record goes before what was kept
+    assert len(filled.versions) == len({str(version) for version in filled.versions})
+    assert gather(STUDY, "standard", tmp_path / "records", kept=tmp_path).missing == 4  # nothing kept there
+
+
 def test_rows_come_back_with_config_scores_and_what_is_no_number(made):
     folder, evidence, _ = made
     back = read_evidence(folder / "out/small.json")

@@ -27,6 +27,8 @@ class StudyReport:
     isojepa study report all --scale paper --out runs/reports
 
     isojepa study report grid --from docs/results    # again, from the rows kept there
+
+    isojepa study report grid --kept docs/results    # from records, and from kept rows where there are none
     """
 
     names: tyro.conf.Positional[tuple[str, ...]]
@@ -39,6 +41,8 @@ class StudyReport:
     """Folder of the report's files."""
     source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Rows of an earlier report in place of records: its NAME.json, or the folder of it."""
+    kept: Path | None = None
+    """Folder of an earlier report, whose rows stand where there is no record."""
     json: bool = False
     """Print what was written as JSON."""
 
@@ -76,7 +80,9 @@ class StudyReport:
 
         called = "" if name == study.name else name
         if self.source is None:
-            return gather(study, self.scale, self.records, called)
+            return gather(study, self.scale, self.records, called, self.kept)
+        if self.kept is not None:
+            raise ValueError("kept fills up records: give it, or from, not both")
         if self.source.is_dir():
             return read_kept(study, self.source, self.scale, called)
         evidence = read_evidence(self.source, called)

@@ -41,6 +41,8 @@ class Sweep:
     isojepa sweep all --scale paper --executor slurm --partition cpu --time 120
 
     isojepa sweep my_study.py --estimate
+
+    isojepa sweep grid --kept docs/results               # only what the report there does not have
     """
 
     studies: tyro.conf.Positional[tuple[str, ...]]
@@ -53,6 +55,8 @@ class Sweep:
     """Processes on this machine, by default one per core; on Slurm, the most jobs at once (256)."""
     records: Path = RECORDS
     """Folder of the records."""
+    kept: Path | None = None
+    """Folder of a report: runs whose rows it has count as done; `study report --kept` takes them there."""
     estimate: bool = False
     """Only tell how long it will take."""
     only: tuple[str, ...] = ()
@@ -73,7 +77,7 @@ class Sweep:
     def run(self) -> int:
         from isojepa.sweep.estimate import BUDGET, estimate
         from isojepa.sweep.local import Pool, cores
-        from isojepa.sweep.plan import find_called, plan_studies, tasks_of
+        from isojepa.sweep.plan import find_called, plan_studies, tasks_of, without_kept
         from isojepa.sweep.record_state import tidy
         from isojepa.sweep.sweep import prepare_folder
         from isojepa.sweep.tally import Tally
@@ -91,6 +95,8 @@ class Sweep:
         found = find_called(self.studies)
         files = {study.name: str(Path(called).resolve()) for called, study in found if called.endswith(".py")}
         plans = plan_studies([study for _, study in found], self.scale, self.only, files)
+        if self.kept is not None:
+            plans = without_kept(plans, [study for _, study in found], self.kept)
         folder = prepare_folder(self.records)
         tasks = tasks_of(plans, self.records)
         most = max(1, len(tasks))

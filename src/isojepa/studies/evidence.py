@@ -82,7 +82,13 @@ class Evidence:
         return {status: found.count(status) for status in sorted(set(found), key=found.count, reverse=True)}
 
 
-def gather(study: AnyStudy, scale: str, folder: str | Path = RECORDS, called: str = "") -> Evidence:
+def gather(
+    study: AnyStudy,
+    scale: str,
+    folder: str | Path = RECORDS,
+    called: str = "",
+    kept: Path | None = None,
+) -> Evidence:
     """Read the rows of a study from records.
 
     Args:
@@ -90,14 +96,20 @@ def gather(study: AnyStudy, scale: str, folder: str | Path = RECORDS, called: st
         scale: quick, standard or paper.
         folder: of the records.
         called: see `Evidence`.
+        kept: folder of an earlier report, whose rows stand where there is no record.
 
     Raises:
-        ValueError: an unknown scale, or cells that cannot be listed.
+        ValueError: an unknown scale, cells that cannot be listed, or a kept file that cannot be read.
     """
     cells = study.plan(scale)
-    rows, missing = collect(cells, folder)
-    versions: list[Mapping[str, str]] = []
-    for record in dict.fromkeys(row.record for row in rows):
+    known, versions = ({}, []) if kept is None else rows_kept(study, kept)
+    rows, missing = [], []
+    for cell in cells:
+        own, _ = collect([cell], folder)
+        old = None if own else known.get(record_id(cell.config.to_dict()))
+        rows += own if old is None else [replace(old, labels=dict(cell.labels))]
+        missing += [] if own or old else [cell]
+    for record in dict.fromkeys(row.record for row in rows if row.path is not None):
         found = (Record(Path(folder) / record).result or {}).get("versions")
         if found and found not in versions:
             versions.append(found)
@@ -144,6 +156,27 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
         raise ValueError(f"{path} has a row that cannot be read: {error}") from error
     header = {name: data[name] for name in _HEADER if name != "defaults"}
     return Evidence(rows=rows, called=called, **header)
+
+
+def rows_kept(study: AnyStudy, folder: Path) -> tuple[dict[str, Row], list[Mapping[str, str]]]:
+    """The rows that reports left in a folder, by what their runs are, and the versions that made them.
+
+    Args:
+        study: whose rows, or those of its sources.
+        folder: of the reports; what is not there is not told.
+
+    Raises:
+        ValueError: a file is damaged or holds something else.
+    """
+    rows: dict[str, Row] = {}
+    versions: list[Mapping[str, str]] = []
+    for name in study.sources or (study.name,):
+        path = folder / f"{name}.json"
+        if path.exists():
+            evidence = read_evidence(path)
+            rows |= {record_id(row.config): row for row in evidence.rows}
+            versions += [version for version in evidence.versions if version not in versions]
+    return rows, versions
 
 
 def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Evidence:

@@ -9,7 +9,9 @@ from isojepa.importing import import_file
 from isojepa.names import choose, unknown
 from isojepa.studies.catalogue import STUDIES, find_study
 from isojepa.studies.cells import Cell, Computation, Label, record_of
+from isojepa.studies.evidence import rows_kept
 from isojepa.studies.study import SCALES, AnyStudy, ReportStudy, Study, unique
+from isojepa.training.identity import record_id
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,26 @@ def plan_studies(
     if wanted and not any(plan.cells for plan in kept):
         raise ValueError(f"no cell has {' '.join(only)}; there are {_values(plans, wanted)}")
     return [plan for plan in kept if plan.cells or not wanted]
+
+
+def without_kept(plans: Sequence[Plan], studies: Sequence[AnyStudy], folder: Path) -> list[Plan]:
+    """Plans without the runs whose rows a report has kept in a folder.
+
+    Raises:
+        ValueError: a kept file cannot be read.
+    """
+    known = {study.name: rows_kept(study, folder)[0] for study in studies}
+    return [
+        replace(
+            plan,
+            cells=[
+                cell
+                for cell in plan.cells
+                if record_id(cell.config.to_dict()) not in known.get(plan.study, {})
+            ],
+        )
+        for plan in plans
+    ]
 
 
 def tasks_of(plans: Sequence[Plan], folder: str | Path) -> list[Task]:
