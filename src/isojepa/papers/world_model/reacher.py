@@ -45,7 +45,7 @@ from isojepa.worlds.reacher import JOINTS, Reacher, sample_ceiling
 from isojepa.worlds.source import Source, held_out
 
 WEIGHTS = (1e-3, 5e-3, 1e-2, 5e-2)  # published
-BALANCE, LEAST = 0.2, 5e-3  # of ours, over 1 - rho; and below which training stays where it begins
+BALANCE, LEAST = 0.2, 5e-3  # of ours, over 1 - rho; and the least that is used, as less was slow in trials
 POOL = 2  # side of the averaged squares
 LONGER = 3  # times as many steps
 PAIRS, PUBLISHED_PAIRS = 50_000, 100_000  # to train on
@@ -78,7 +78,7 @@ _PIECE = 500  # frames that are float32 at once
 def balanced(rho: float) -> float:
     """The weight at which SIGReg and the alignment of the true angles, 2 (1 - rho), keep one proportion.
 
-    Not below what training needs to get going.
+    Not below `LEAST`.
 
     Example:
         >>> balanced(0.95)
