@@ -80,7 +80,7 @@ def test_gaussian_pairs_beside_trajectories_are_the_runs_of_their_own_study():
         for cell in reacher_trajectory.STUDY.plan("standard")
         if cell.labels["policy"] == reacher_trajectory.GAUSSIAN
     ]
-    assert len(beside) == 10
+    assert len(beside) == 14
     assert set(beside) <= ours
 
 

@@ -168,14 +168,12 @@ def rows_kept(study: AnyStudy, folder: Path) -> tuple[dict[str, Row], list[Mappi
     Raises:
         ValueError: a file is damaged or holds something else.
     """
-    rows: dict[str, Row] = {}
+    kept = _reports(study, folder)
+    # by what they are: the names of their folders may be those of an older format
+    rows = {record_id(row.config): row for evidence in kept for row in evidence.rows}
     versions: list[Mapping[str, str]] = []
-    for name in study.sources or (study.name,):
-        path = folder / f"{name}.json"
-        if path.exists():
-            evidence = read_evidence(path)
-            rows |= {record_id(row.config): row for row in evidence.rows}
-            versions += [version for version in evidence.versions if version not in versions]
+    for version in (version for evidence in kept for version in evidence.versions):
+        versions += [] if version in versions else [version]
     return rows, versions
 
 
@@ -191,13 +189,7 @@ def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Ev
     Raises:
         ValueError: a file is damaged or holds the rows of something else, or the scales of sources differ.
     """
-    kept = []
-    for name in study.sources or (study.name,):
-        path = folder / f"{name}.json"
-        if path.exists():
-            kept.append(read_evidence(path, called))
-            if kept[-1].study != name:
-                raise ValueError(f"{path} holds the rows of study {kept[-1].study!r}, not of {name!r}")
+    kept = _reports(study, folder, called)
     if not kept:
         return Evidence(study.name, scale, [], 0, 0, [], called)
     if not study.sources:
@@ -207,13 +199,26 @@ def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Ev
         told = ", ".join(f"{name} is {scale}" for name, scale in scales.items())
         raise ValueError(f"{folder} holds rows of different scales: {told}")
     cells = unique(study.plan(kept[0].scale))
-    # by what they are: the names of their folders may be those of an older format
-    known = {record_id(row.config): row for evidence in kept for row in evidence.rows}
+    known, versions = rows_kept(study, folder)
     named = [(known.get(record_id(cell.config.to_dict())), cell) for cell in cells]
     rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
-    versions = [version for evidence in kept for version in evidence.versions]
-    each = [version for index, version in enumerate(versions) if version not in versions[:index]]
-    return Evidence(study.name, kept[0].scale, rows, len(cells), len(cells) - len(rows), each, called)
+    return Evidence(study.name, kept[0].scale, rows, len(cells), len(cells) - len(rows), versions, called)
+
+
+def _reports(study: AnyStudy, folder: Path, called: str = "") -> list[Evidence]:
+    """What reports left of a study, or of its sources.
+
+    Raises:
+        ValueError: a file is damaged or holds the rows of something else.
+    """
+    kept = []
+    for name in study.sources or (study.name,):
+        path = folder / f"{name}.json"
+        if path.exists():
+            kept.append(read_evidence(path, called))
+            if kept[-1].study != name:
+                raise ValueError(f"{path} holds the rows of study {kept[-1].study!r}, not of {name!r}")
+    return kept
 
 
 def common_settings(

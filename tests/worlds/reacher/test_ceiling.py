@@ -4,9 +4,17 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from isojepa.linear import held_out_r2
-from isojepa.worlds.reacher import aligned_r2, conditional_mean, r2_ceiling, sample_ceiling, wrapped_share
+from isojepa.worlds.reacher import (
+    aligned_r2,
+    conditional_mean,
+    normal_r2,
+    r2_ceiling,
+    sample_ceiling,
+    wrapped_share,
+)
 
 ANGLES = np.random.default_rng(0).normal(size=400_000)
 SEEN = (ANGLES + math.pi) % (2 * math.pi) - math.pi
@@ -50,6 +58,15 @@ def test_the_best_aligned_function_lies_below_the_ceiling_and_correlates_most():
         assert aligned_r2(rho, harmonics=24) == pytest.approx(aligned_r2(rho), abs=1e-6)
     # what is hardly forgotten at all keeps the ceiling: as rho goes to 0 the mean given the frame is best
     assert aligned_r2(0.01) == pytest.approx(r2_ceiling(), abs=1e-4)
+
+
+def test_a_normal_function_of_frames_has_less_than_the_best_aligned_one():
+    turned = (ANGLES + math.pi) % (2 * math.pi)
+    scores = np.argsort(np.argsort(turned)) + 0.5
+    normal = torch.special.ndtri(torch.tensor(scores / len(scores))).numpy()
+    assert normal_r2() == pytest.approx(np.corrcoef(normal, ANGLES)[0, 1] ** 2, abs=0.005)
+    assert normal_r2() < aligned_r2(0.99) < r2_ceiling()
+    assert normal_r2(0.2) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_the_ceiling_of_a_sample_depends_on_its_tails():

@@ -96,7 +96,6 @@ def measure_bound(seeds: Iterable[int], lipschitz: float, radius: float, recorde
             "seed": seed,
             "bound": bound.value,
             "regret": regret.estimate,
-            "regret_high": regret.high,
             "nothing": bound.nothing,
             "best": bound.best,
             "ratio": bound.value / regret.estimate if math.isfinite(bound.value) else None,
@@ -209,7 +208,6 @@ def measure_excitation(
         told: dict[str, float] = {
             "named": len(named),
             "exact": len(named) == opened(actions) and still,
-            "unidentifiable": said.verdict == "unidentifiable",
             "promised": said.invariants is not None or said.transition is not None,
             "linear": said.verdict == "linear",
             "weak": any(reason.code == "weak" for reason in about),

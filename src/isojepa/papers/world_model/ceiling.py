@@ -17,7 +17,7 @@ from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, asks, at_most, judge_values
 from isojepa.studies.study import Study
-from isojepa.worlds.reacher import aligned_r2, r2_ceiling, sample_ceiling, wrapped_share
+from isojepa.worlds.reacher import aligned_r2, normal_r2, r2_ceiling, sample_ceiling, wrapped_share
 
 SPREADS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0)
 PLATEAU = 0.9  # correlation from which the published R^2 is the same
@@ -112,6 +112,8 @@ def _numbers(rows: Rows) -> dict[str, float | None]:
     return {
         "deviation": sets.mean("deviation"),
         "ceiling": at_one.mean("ceiling"),
+        "normal": normal_r2(),
+        "normal_share": normal_r2() / r2_ceiling(),
         "wrapped": at_one.mean("wrapped"),
     }
 

@@ -13,12 +13,14 @@ from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.specs import ChartSpec, TableSpec
 from isojepa.studies.statements import Judgement, Statement, judge_lines, judge_values
 from isojepa.studies.study import Study
+from isojepa.worlds.reacher import aligned_r2, normal_r2, r2_ceiling
 
 PUBLISHED: dict[Any, dict[str, Any]] = {
     row["rho"]: row for row in read_published("identifiability_reacher_ou")
 }
 RHOS = tuple(PUBLISHED)
 RHO = 0.95  # where weights are compared, and angles squashed
+FAR, LIGHTER = (0.3, 0.5), (0.01, 0.05)  # where less than the balanced weight is tried, and what
 HIGH = 0.9  # correlation from which the ceiling is to be reached
 SHARE, CLEAR = 0.99, 0.98  # of the ceiling; of R^2 where angles are squashed
 PLAIN, SQUASHED, BARE = "as published", "squashed", "without BatchNorm"
@@ -37,6 +39,7 @@ def cells(scale: str) -> list[Cell]:
         found += crossed(asked, condition=PLAIN, rho=rho, weight=reacher.balanced(rho), seed=0)
     if scale == "quick":
         return found
+    found += crossed(asked, condition=PLAIN, rho=FAR, weight=LIGHTER, seed=0)
     others = [one for one in reacher.WEIGHTS if one != weight]
     found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, seed=0)
     conditions = (LONG, LONG_SQUASHED, FULL, FULL_SQUASHED, BARE)
@@ -75,6 +78,8 @@ def _lines(rows: Rows, *by: str) -> Lines:
     for line in lines:
         known = PUBLISHED.get(line.get("rho", RHO), {})
         line |= {"published": known.get("r2_h_to_z"), "published_z_to_h": known.get("r2_z_to_h")}
+        if line["ceiling"] != 1:
+            line["best_share"] = aligned_r2(line.get("rho", RHO)) / r2_ceiling()
         line["share"] = None if line["r2"] is None or not line["ceiling"] else line["r2"] / line["ceiling"]
     return lines
 
@@ -153,4 +158,8 @@ STUDY = Study.of_file(
     statements=Statement.named(
         reached=_reached, clear=_clear, held=_held, robust=_robust, straight=_straight
     ),
+    numbers=lambda rows: {
+        "aligned_share": aligned_r2(RHO) / r2_ceiling(),
+        "normal_share": normal_r2() / r2_ceiling(),
+    },
 )

@@ -4,6 +4,7 @@ from isojepa.worlds.control.arm import LIMIT
 from isojepa.worlds.reacher.ceiling import (
     aligned_r2,
     conditional_mean,
+    normal_r2,
     r2_ceiling,
     sample_ceiling,
     wrapped_share,
@@ -21,6 +22,7 @@ __all__ = [
     "ReacherSpec",
     "aligned_r2",
     "conditional_mean",
+    "normal_r2",
     "r2_ceiling",
     "sample_ceiling",
     "wrapped_share",
