@@ -12,6 +12,7 @@ from isojepa.theory.check import Check, Part, at_least, check, close, holds, van
 from isojepa.theory.converse import z
 from isojepa.theory.hermite import rho
 from isojepa.theory.planning import random_orthogonal
+from isojepa.theory.shape import NORMAL
 from isojepa.theory.uniqueness import generalized_normal
 
 BY_NAME = {entry.name: entry for entry in CHECKS}
@@ -101,6 +102,17 @@ WRONG = {
     "transition-invariants": {"matrix": stretched},
     "transition-unexcited": {"dither": 0.1},  # noise on the actions tells them apart
     "transition-error": {"factor": 0.9},
+    "harmonics": {"order": 2},
+    "harmonics-window": {"rule": lambda rates, ratio: max(rates) < 2 * min(rates)},  # of the normal law
+    "comon": {"pairs": {"normal, normal": (NORMAL, NORMAL)}},  # the blind spot
+    "comon-cumulants": {"normal": 2},
+    "comon-smooth": {"signed": False},
+    "rates": {"correlations": (0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)},
+    "one-rate": {"correlations": (0.9, 0.8) * 4},
+    "lamperti": {"power": sp.S.One},
+    "zero-flux": {"power": 1.0},
+    "constant-diffusion": {"spread": 2 - sp.Symbol("y", real=True) ** 4},
+    "predicted": {"angle": math.pi / 4},  # straightened before the axes are named
 }
 
 

@@ -35,7 +35,8 @@ class Theory:
     """
 
     only: tuple[str, ...] = ()
-    """Checks to run, or theorems: forward, converse, stability, planning, dirichlet, alignment, dynamics."""
+    """Checks to run, or theorems: forward, converse, stability, planning, dirichlet, alignment, dynamics,
+    naming."""
     list: bool = False
     """Name the checks and what they claim; run nothing."""
     notes: bool = False

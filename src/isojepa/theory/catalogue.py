@@ -3,19 +3,23 @@
 from collections.abc import Callable, Iterable
 
 from isojepa.theory import (
+    axes,
     bound,
     control,
     converse,
     dirichlet,
     dynamics,
     forward,
+    harmonics,
     hermite,
+    lamperti,
     latent_state,
     mismatch,
     pairs,
     planning,
     regret,
     rigidity,
+    shape,
     stability,
     symmetry,
     uniqueness,
@@ -97,6 +101,17 @@ CHECKS: tuple[Check, ...] = (
     dynamics.invariants,
     dynamics.unexcited,
     dynamics.recovery_error,
+    harmonics.harmonics,
+    harmonics.window,
+    shape.comon,
+    axes.cumulants,
+    shape.comon_smooth,
+    axes.rates,
+    axes.one_rate,
+    lamperti.lamperti,
+    lamperti.zero_flux,
+    lamperti.constant_diffusion,
+    lamperti.predicted,
 )
 
 # what the table of the paper's appendix on Lean lists as axiomatized

@@ -37,6 +37,7 @@ THEOREMS = {
     "dirichlet": "The second proof of Theorem 1: Dirichlet energy",
     "alignment": "Social-JEPA: encoders of one world that differ by an invertible linear map",
     "dynamics": "Transitions under actions: what a rotation leaves of A and B, and what data tell of them",
+    "naming": "Beyond the Gaussian: which latents an embedding lets one name, up to what",
 }
 
 _EXACT = ("symbolic", "exact rational", "Groebner basis")
