@@ -75,7 +75,6 @@ def cumulants(normal: int = 1, power: int = 2) -> Parts:
     step="Axes by rates",
     method="symbolic; random rotations",
     covers="two axes; sizes 2 to 8",
-    general=True,
     note="""Of any law, normal ones included. Two axes of one c at one lag may differ at another: what counts
     is whether their correlations differ at some lag. For first harmonics c_i = exp(-K_i lambda_1 t), so they
     differ at every lag or at none. Axes of one rate are left to shape.""",

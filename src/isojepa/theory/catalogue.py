@@ -110,8 +110,8 @@ CHECKS: tuple[Check, ...] = (
     axes.one_rate,
     lamperti.lamperti,
     lamperti.zero_flux,
-    lamperti.constant_diffusion,
     lamperti.predicted,
+    lamperti.constant_diffusion,
 )
 
 # what the table of the paper's appendix on Lean lists as axiomatized

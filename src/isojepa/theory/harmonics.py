@@ -108,7 +108,7 @@ def harmonics(
     covers="two and three latents of 4 laws by brute force; {cases} draws of 2 to 5 rates",
     note="""The certificates' `breaking_ratio` is this for one or more slow latents and a fast one. The bound
     of 2 needs two slow latents to multiply: of two latents alone only lambda_2 / lambda_1 counts, which is 4
-    for the uniform law, and below 2 for tails heavier than the normal law's.""",
+    for the uniform law, and below 2 for the generalised normal 3/2.""",
 )
 def window(rule: Window = within_window, cases: int = 200) -> Parts:
     """With unequal rates the first harmonics are taken while the fastest is within a window.

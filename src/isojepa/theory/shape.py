@@ -107,7 +107,6 @@ PAIRS: Mapping[str, Pair] = {
     step="Axes by shape",
     method="symbolic; quadrature",
     covers="small angles: smooth laws of finite Fisher information; 5 shapes; 3 pairs at 8 angles",
-    general=True,
     note="""The derivative speaks of small angles. For all angles the mean log-likelihood falls by a
     Kullback-Leibler distance, which is computed for the pairs; `comon-cumulants` has all rotations of several
     axes. Only the law at one time enters. Two normal axes of one rate are the blind spot: `one-rate`.""",
@@ -122,8 +121,7 @@ def comon(pairs: Mapping[str, Pair] = PAIRS, least: float = 0.01, product: int =
     g = -sp.diff(p(y), y) / p(y)
     yield vanishes("E g y = 1, by parts", sp.diff(y * p(y), y) + g * y * p(y) - product * p(y))
     yield vanishes("E g' = E g^2 = I, by parts", sp.diff(g * p(y), y) - (sp.diff(g, y) - g**2) * p(y))
-    fisher = sp.Symbol("I", positive=True)
-    yield vanishes("I - 1 = E g^2 - 2 E g y + E y^2", fisher - 2 * product + 1 - (fisher - 1))
+    yield vanishes("E (g - y)^2 = I - 2 E g y + 1 = I - 1", -2 * product + 1 + 1)
     solved = sp.dsolve(sp.Eq(sp.diff(p(y), y), -y * p(y)), p(y), ics={p(0): 1})
     yield vanishes("g = y is the normal law alone", solved.rhs - sp.exp(-(y**2) / 2))
     for name, shape in SHAPES.items():
@@ -149,7 +147,7 @@ def comon(pairs: Mapping[str, Pair] = PAIRS, least: float = 0.01, product: int =
     theorem="naming",
     step="Axes by shape",
     method="symbolic; quadrature",
-    covers="g = tanh for the uniform law in closed form and 5 shapes; one mixture in which it is blind",
+    covers="g = tanh for the uniform law and 5 shapes; one mixture to which it is blind",
     note="""The uniform law has infinite Fisher information, so its score is no use. With one smooth g for all
     axes, kappas of different sign can cancel; each axis needs its own sign, that of its kappa. And one g is
     blind to some laws that are not normal, where another is not.""",
@@ -240,11 +238,11 @@ class _TwoAxes:
 
     def lost(self, angle: float) -> float:
         """How much of the mean log-likelihood a turn loses: a Kullback-Leibler distance."""
-        kept, left = (
-            math.fsum(np.sum(self.weights * shape.numbers[0](np.abs(one))) for one, shape in self._turned(at))
-            for at in (0.0, angle)
-        )
-        return kept - left
+        return self._likelihood(0.0) - self._likelihood(angle)
+
+    def _likelihood(self, angle: float) -> float:
+        logs = (shape.numbers[0](np.abs(one)) for one, shape in self._turned(angle))
+        return math.fsum(np.sum(self.weights * log) for log in logs)
 
     def _turned(self, angle: float) -> list[tuple[np.ndarray, Shape]]:
         c, s = math.cos(angle), math.sin(angle)
