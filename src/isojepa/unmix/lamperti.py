@@ -1,22 +1,23 @@
-"""The coordinate of constant diffusion of an axis: from the variance of its increments, or from its law alone.
+"""The coordinate of constant diffusion of an axis, from the variance of its increments or from its law alone.
 
 Every stationary, reversible diffusion y on the line is an increasing function of one with dz = (log p)' dt +
 sqrt(2) dW (Lamperti 1962): z = integral of dy / sqrt(D(y)).
 
-Increments. D(y) is the limit of E[(y' - y)^2 | y] / 2t for short times t. For other times it is biased: a step
-sees the diffusion on its way, and the drift. But p, and with it every transition, is known once z is. With
-dz/du = exp(g(u)) along the normal score u, the diffusion of z jumps between neighbouring cells of masses m with
+Increments. D(y) is the limit of E[(y' - y)^2 | y] / 2t for short times t. For other times that is biased: a
+step sees the diffusion on its way, and the drift. But p, and with it every transition, is known once z is.
+With dz/du = exp(g(u)) along the normal score u, the diffusion of z jumps between neighbouring cells, of
+masses m and mean scores u_i, with
 
     conductance  phi(u_f) exp(-2 g(u_f)) / (u_{i+1} - u_i)      at the face f between i and i + 1,
 
-and `eigh` of the symmetric generator gives v(z) = E[(z' - z)^2 | z] after one lag, without simulation. g is the
-one whose v is what the pairs show, each cell weighted by its count: Newton's steps with the exact derivative of
-the matrix exponential (Daleckii & Krein 1965). Both sides of each pair count, for the process is reversible. No
-bias of the lag remains but that of the cells, of order their width squared.
+and the eigenvectors of its generator give v(z) = E[(z' - z)^2 | z] after one lag. g is the one whose v is what
+the pairs show, each cell weighted by its count: Newton's steps, with the exact derivative of the matrix
+exponential (Daleckii & Krein 1965). Both sides of each pair count, for the process is reversible. No bias of
+the lag remains but that of the cells, of order their width squared.
 
 Eigenfunction. If y is itself the slowest eigenfunction its drift is -lambda y, and no flux means
 
-    D(y) q(y) = lambda S(y),   S(y) = integral of w q(w) dw over w > y,   so   dz = sqrt(dF dy / S) up to scale,
+    D(y) q(y) = lambda S(y),  S(y) = integral of w q(w) dw over w > y,   so   dz = sqrt(dF dy / S) up to scale,
 
 with q the density of y and F its distribution function: masses and distances, no density, at any lag.
 """
@@ -32,25 +33,23 @@ from isojepa.unmix.scores import BLOCKS, Scores, Splines, left_out, normal_densi
 _STEPS = 25  # of Newton
 _FREE = 8  # steps after which the penalty stays
 _LONGEST = 1.0  # change of g in a step
-_SETTLED = 1e-3  # change of g that ends
+_SETTLED = 1e-3  # change of z, in its deviations, that ends
 _HALVINGS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinate:
-    """z at the knots of the scores, up to scale and origin.
+    """z at the knots of the scores, up to scale and origin; from increments, one lag is a unit of its time.
 
     Attributes:
         z: (K + 2,), increasing.
         left_out: (BLOCKS, K + 2) the same without each block, at the same values of the axis.
         settled: whether the steps ended by themselves.
-        lag: whether one unit of z^2 is one lag of unit diffusion.
     """
 
     z: np.ndarray
     left_out: np.ndarray
     settled: bool = True
-    lag: bool = False
 
 
 def from_increments(scores: Scores) -> Coordinate:
@@ -69,7 +68,7 @@ def from_increments(scores: Scores) -> Coordinate:
     weights = total / (2 * (1 + scores.tallied(both).sum(0) / np.maximum(total, 1)))
 
     def misfit(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """log of seen over expected variance by cell, its derivative by theta, and squares by block and cell."""
+        """log of seen over expected variance by cell, its derivative, and squares by block and cell."""
         slope = np.exp(basis @ theta)
         z = _at_knots(slope * np.diff(nodes), scores.knots)
         each = scores.at(z)
@@ -79,6 +78,9 @@ def from_increments(scores: Scores) -> Coordinate:
         # a slope moves the places of both variances alike: only the jumps between them tell the two apart
         derivative = 2 * (by_conductance * conductance / expected[:, None]) @ basis
         return _log_ratio(squares.sum(0), total, expected), derivative, squares
+
+    def cost(theta: np.ndarray, ratio: np.ndarray, penalty: float) -> float:
+        return float(weights @ ratio**2 + penalty * theta @ splines.penalty @ theta)
 
     first, second = scores.u[:pairs], scores.u[pairs:]
     time = -math.log(float(np.corrcoef(first, second)[0, 1]))
@@ -92,17 +94,17 @@ def from_increments(scores: Scores) -> Coordinate:
     for step in range(_STEPS):
         kept = penalty if step >= _FREE else None
         target, penalty = splines.solve(derivative, derivative @ theta - ratio, weights, kept)
-        way = target - theta
-        size = float(np.abs(basis @ way).max())
-        way *= min(1.0, _LONGEST / max(size, 1e-300))
-        before = weights @ ratio**2 + penalty * theta @ splines.penalty @ theta
+        way = (target - theta) * (1.0 if kept is None else 0.5)  # half steps end what goes round in circles
+        way *= min(1.0, _LONGEST / max(float(np.abs(basis @ way).max()), 1e-300))
+        before = cost(theta, ratio, penalty)
         for _ in range(_HALVINGS):
             ratio, derivative, squares = misfit(theta + way)
-            if weights @ ratio**2 + penalty * (theta + way) @ splines.penalty @ (theta + way) <= before:
+            if cost(theta + way, ratio, penalty) <= before + 1:  # 1 is noise: costs are chi-squares
                 break
             way /= 2
+        moved = _moved(np.exp(basis @ theta) * np.diff(nodes), basis @ way, scores.mass)
         theta = theta + way
-        if size <= _SETTLED:
+        if moved <= _SETTLED:
             settled = True
             break
     return _without_blocks(scores, splines, theta, derivative, weights, penalty, squares, counts, settled)
@@ -137,7 +139,14 @@ def _without_blocks(
         # at the fit the penalty and the misfit balance: only what the block changes moves it
         moved, _ = splines.solve(derivative, at_all - ratio, weights, penalty)
         found.append(_at_knots(np.exp(basis @ (theta + moved)) * np.diff(nodes), scores.knots))
-    return Coordinate(found[0], np.stack(found[1:]), settled, lag=True)
+    return Coordinate(found[0], np.stack(found[1:]), settled)
+
+
+def _moved(distances: np.ndarray, change: np.ndarray, mass: np.ndarray) -> float:
+    """How far a change of g (K - 1,) moves z, in deviations of z: what it does to the ends counts little."""
+    z, away = (np.concatenate(([0.0], np.cumsum(part))) for part in (distances, distances * change))
+    deviation, moved = (math.sqrt(mass @ (part - mass @ part) ** 2) for part in (z, away))
+    return moved / deviation
 
 
 def _at_knots(distances: np.ndarray, knots: np.ndarray) -> np.ndarray:
@@ -155,7 +164,7 @@ def _log_ratio(squares: np.ndarray, counts: np.ndarray, expected: np.ndarray) ->
 
 
 def _expected(z: np.ndarray, mass: np.ndarray, conductance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E[(z' - z)^2 | z] after a unit of time in each cell, (K,), and its derivative (K, K - 1) by conductance."""
+    """E[(z' - z)^2 | z] in each cell after a unit of time, and its derivative (K, K - 1) by conductance."""
     z, root = z - mass @ z, np.sqrt(mass)
     diagonal = np.zeros(len(z))
     diagonal[:-1] += conductance / mass[:-1]

@@ -2,13 +2,13 @@
 
     u = Phi^-1(rank),     dz/du = exp(g(u)),     g = sum_j theta_j b_j(u)   with cubic B-splines b_j.
 
-A coordinate z that increases with y is a slope g along u. Ranks do not change under increasing functions of y,
-so neither do u and what is fitted to it. The normal law is g constant, the uniform one g = -u^2 / 2 + constant;
-third differences of theta, which are penalised, leave both free. The penalty is the one of the largest marginal
-likelihood, as in `isojepa.laws.empirical`.
+A coordinate z that increases with y is a slope g along u. Ranks do not change under increasing functions of
+y, so neither do u and what is fitted to it. The normal law is g constant, the uniform one g = -u^2 / 2 +
+constant; third differences of theta, which are penalised, leave both free. The penalty is a tenth of the one
+of the largest marginal likelihood, as in `isojepa.laws.empirical`.
 
-Cells are cut where equal shares of phi(u)^(1/3) lie (Panter & Dite 1951); the two last ones hold the tails. Knots
-are the means of u in each cell and the two extremes.
+Cells are cut where equal shares of phi(u)^(1/3) lie (Panter & Dite 1951); the two last ones hold the tails.
+Knots are the means of u in each cell and the two extremes.
 """
 
 import math
@@ -22,7 +22,8 @@ _FEWEST, _MOST = 24, 128  # cells
 _PER_CELL = 80  # values, before there are more cells
 _TAIL = 20  # values beyond which the slope is constant
 _SPACING = 0.15  # of the spline's knots, in u
-_PENALTIES = 10.0 ** np.arange(2.0, -7.0, -0.5)  # on the integral of the squared third derivative
+_PENALTIES = [10.0**power for power in np.arange(2.0, -7.0, -0.5)]  # on the squared third derivative
+_LESS = 10.0  # penalty than the likeliest: z is an average of slopes, for which less is better
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,8 @@ class Scores:
         u[order] = np.repeat(scipy.special.ndtri((starts + counts / 2) / n), counts)
         count, reach = int(np.clip(n // _PER_CELL, _FEWEST, _MOST)), -float(scipy.special.ndtri(_TAIL / n))
         wide = math.sqrt(3.0)  # phi^(1/3) is a normal density of variance 3
-        ends = scipy.special.ndtr(np.array([-reach, reach]) / wide)
-        edges = wide * scipy.special.ndtri(np.linspace(*ends, count + 1)[1:-1])
+        end = float(scipy.special.ndtr(reach / wide))
+        edges = wide * np.asarray(scipy.special.ndtri(np.linspace(1 - end, end, count + 1)[1:-1]))
         outer = np.concatenate(([-np.inf], edges, [np.inf]))
         mass = np.diff(scipy.special.ndtr(outer))
         means = -np.diff(normal_density(outer)) / mass
@@ -75,12 +76,12 @@ class Scores:
     def tallied(self, weights: np.ndarray | None = None) -> np.ndarray:
         """(BLOCKS, K) number of values, or sum of weights (n,), by block and cell."""
         count = len(self.mass)
-        table = np.bincount(self.block * count + self.cell, weights, BLOCKS * count)
+        table: np.ndarray = np.bincount(self.block * count + self.cell, weights, BLOCKS * count)
         return table.reshape(BLOCKS, count)
 
     def at(self, z: np.ndarray) -> np.ndarray:
         """(n,) of each value, from z at the knots (K + 2,)."""
-        return np.interp(self.u, self.knots, z)
+        return np.asarray(np.interp(self.u, self.knots, z))
 
 
 def left_out(table: np.ndarray) -> np.ndarray:
@@ -96,7 +97,7 @@ def normal_density(u: np.ndarray) -> np.ndarray:
 
 
 class Splines:
-    """Smooth functions of u: cubic B-splines, constant beyond `reach`, with a penalty on their third derivative.
+    """Smooth functions of u: cubic B-splines, constant beyond `reach`, with a penalised third derivative.
 
     Attributes:
         penalty: (J, J) the squared third derivative, integrated, as a form in the coefficients.
@@ -128,18 +129,20 @@ class Splines:
         Args:
             design, target: of the regression.
             weights: (m,) 1 / variance of each target.
-            penalty: by default the one of the largest marginal likelihood.
+            penalty: by default a tenth of the one of the largest marginal likelihood.
         """
         gram, moment = design.T @ (weights[:, None] * design), design.T @ (weights * target)
-        best = (-math.inf, moment, math.nan)
-        for weight in _PENALTIES if penalty is None else (penalty,):
+
+        def solution(weight: float) -> tuple[np.ndarray, float]:
+            """For one penalty, and its log evidence."""
             # stiffer by a rounding: where a spline has next to no weight, all are equally good
             matrix = gram + weight * self.penalty + 1e-12 * np.trace(gram) * np.eye(self.count)
             factor = scipy.linalg.cho_factor(matrix)
             found = scipy.linalg.cho_solve(factor, moment)
             misfit = weights @ (target - design @ found) ** 2 + weight * found @ self.penalty @ found
             determinant = 2 * np.log(np.diag(factor[0])).sum()
-            evidence = float((self.count - 3) * math.log(weight) - determinant - misfit) / 2
-            if evidence > best[0]:
-                best = (evidence, found, float(weight))
-        return best[1], best[2]
+            return found, float((self.count - 3) * math.log(weight) - determinant - misfit) / 2
+
+        if penalty is None:
+            penalty = max(_PENALTIES, key=lambda weight: solution(weight)[1]) / _LESS
+        return solution(penalty)[0], penalty

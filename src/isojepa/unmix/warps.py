@@ -1,21 +1,20 @@
 """Undo the increasing warp y = f(z) of one axis, without labels.
 
-z is taken to follow a stationary, reversible diffusion of constant strength, dz = (log p)' dt + sqrt(2) dW with
-any p. Every diffusion on the line has a coordinate in which that is so (Lamperti 1962), so it cannot be tested:
-what comes out is the coordinate of constant diffusion, and whether the latent one means is that coordinate is
-an assumption. What is true without it is the order of the values.
+z is taken to follow a stationary, reversible diffusion of constant strength, dz = (log p)' dt + sqrt(2) dW
+with any p. Every diffusion on the line has a coordinate in which that is so (Lamperti 1962), so it cannot be
+tested: what comes out is the coordinate of constant diffusion, and that this is the latent one means is an
+assumption. What is true without it is the order of the values.
 
     "increments"      from the variance of the increments of pairs, any lag: depends on the ranks alone
     "eigenfunction"   from the law of y alone, if y is the slowest eigenfunction of its diffusion, as the axes
                       of a best-aligned white embedding are
     "law"             z = F^-1(rank) for a law that is known or assumed
 
-`isojepa.unmix.lamperti` has the formulas. Intervals come from leaving out each of 20 blocks of successive rows.
-They hold what a sample of this size leaves open, not what the assumption does.
+`isojepa.unmix.lamperti` has the formulas. Intervals come from leaving out each of 20 blocks of successive
+rows. They hold what a sample of this size leaves open, not what the assumption does.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +29,16 @@ from isojepa.laws.densities import Density
 from isojepa.names import choose, shown
 from isojepa.unmix.lamperti import Coordinate, from_eigenfunction, from_increments
 from isojepa.unmix.scores import BLOCKS, Scores, left_out
+from isojepa.unmix.values import as_numbers, check_levels, read_pairs, tail_index
 
-LEAST = 1000  # values
-_LEVELS = 200  # distinct values
-_ATOM = 0.05  # largest share of one value
 _NEAR = 0.5  # correlation of pairs whose increments say something
 _EQUAL = 1 - 1e-9  # correlation of pairs that are equal to rounding
-_LARGEST = 1e100  # squares of larger numbers leave float64
 _TRUE_ANYWAY = "what holds without this is the order of values"
 _ASSUMPTIONS = {
     "increments": "the latent is the coordinate in which the axis diffuses equally strongly everywhere; "
     + _TRUE_ANYWAY,
-    "eigenfunction": "the axis is the slowest eigenfunction of its diffusion, and the latent is the coordinate "
-    f"in which that is equally strong everywhere; {_TRUE_ANYWAY}",
+    "eigenfunction": "the axis is the slowest eigenfunction of its diffusion, and the latent is the "
+    f"coordinate in which that is equally strong everywhere; {_TRUE_ANYWAY}",
     "law": f"the latent has the law that was given; {_TRUE_ANYWAY}",
 }
 
@@ -104,11 +100,11 @@ class Warp:
         Raises:
             ValueError: a value is no finite number.
         """
-        return _along(_numbers("y", y), self.y, self.z)
+        return _along(as_numbers("y", y), self.y, self.z)
 
     def inverse(self, z: Any) -> np.ndarray:
         """y of each z, of any shape: the exact inverse."""
-        return _along(_numbers("z", z), self.z, self.y)
+        return _along(as_numbers("z", z), self.z, self.y)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, text and lists, from which `from_dict` makes the same warp."""
@@ -156,10 +152,9 @@ def dewarp(
         confidence: of the intervals.
 
     Raises:
-        ValueError: values are too few, constant, not finite, of few levels, or of different lengths; pairs are
-            missing or too far apart for "increments"; the tails are too heavy for "eigenfunction". That is
-            decided by Hill's estimate of the tail's index from the sqrt(n) values farthest from the median: two
-            standard errors below 2, a law has no variance, and no eigenfunction is like that.
+        ValueError: values are too few, constant, not finite, of few levels, or of different lengths; pairs
+            are missing or too far apart for "increments"; the tails are too heavy for "eigenfunction", which
+            has a variance: Hill's estimate of their index is more than two standard errors below 2.
 
     Example:
         >>> from isojepa.laws import Uniform
@@ -174,16 +169,16 @@ def dewarp(
     check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
     if method is not None:
         choose("method", method, _ASSUMPTIONS)
-    first, second = _rows(y, y_next, paths)
+    first, second = read_pairs(y, y_next, paths)
     block = np.arange(len(first)) * BLOCKS // len(first)
     both = first if second is None else np.concatenate((first, second))
-    _check_levels(both)
+    check_levels(both)
     scores = Scores.of(both, block if second is None else np.tile(block, 2))
     correlation = None
     if second is not None:
         correlation = float(np.corrcoef(scores.u[: len(first)], scores.u[len(first) :])[0, 1])
     method, reason = _choose_method(method, law, correlation)
-    index, error = _tail_index(both)
+    index, error = tail_index(both)
     heavy = index + 2 * error < 2
     if method == "eigenfunction" and heavy:
         raise ValueError(
@@ -209,86 +204,6 @@ def dewarp(
     agreement = None if other is None else float(np.corrcoef(z, scores.at(other.z))[0, 1]) ** 2
     diffusion = 1 / (scale**2 * lag) if method == "increments" else None
     return _warp(scores, found, (centre, scale), confidence, method, reason, agreement, diffusion)
-
-
-def _rows(y: Any, y_next: Any, paths: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """First and second values of pairs, or the values alone."""
-    if (y is None) == (paths is None) or (paths is not None and y_next is not None):
-        given = [name for name, part in (("y", y), ("y_next", y_next), ("paths", paths)) if part is not None]
-        raise ValueError(f"give y, or y and y_next, or paths, got {' and '.join(given) or 'none'}")
-    if paths is None:
-        first, second = _column("y", y), None if y_next is None else _column("y_next", y_next)
-        if second is not None and len(second) != len(first):
-            raise ValueError(f"y and y_next must be equally long, got {len(first)} and {len(second)}")
-    else:
-        # paths one after the other, so that a block is a stretch of time
-        listed = isinstance(paths, Sequence) and not isinstance(paths, str)
-        block = None if listed else _numbers("paths", paths)
-        if block is not None and block.ndim not in (1, 2):
-            raise ValueError(f"paths must be (steps, paths) or a list of (steps,), got shape {block.shape}")
-        parts = [_column(f"paths[{at}]", part) for at, part in enumerate(paths)] if block is None else []
-        parts = parts if block is None else list(np.atleast_2d(block.T))
-        first = np.concatenate([part[:-1] for part in parts]) if parts else np.zeros(0)
-        second = np.concatenate([part[1:] for part in parts]) if parts else np.zeros(0)
-    if len(first) < LEAST:
-        what = "values" if second is None else "pairs"
-        raise ValueError(f"at least {LEAST} {what} are needed to undo a warp, got {len(first)}")
-    return first, second
-
-
-def _column(name: str, values: Any) -> np.ndarray:
-    column = _numbers(name, values)
-    if column.ndim != 1:
-        raise ValueError(f"{name} must be (n,), one axis at a time, got shape {column.shape}")
-    return column
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    """Finite numbers of any shape, float64."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().double().numpy()
-    try:
-        given = np.asarray(values)
-    except ValueError:  # lists of unequal lengths
-        given = np.array(None)
-    if given.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must be real numbers, got {shown(values)}")
-    found: np.ndarray = given.astype(np.float64)
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite, got {int((~np.isfinite(found)).sum())} NaN or Inf")
-    if np.abs(found).max(initial=0.0) > _LARGEST:
-        raise ValueError(f"{name} must be below 1e100 in size, got {np.abs(found).max():.3g}")
-    return found
-
-
-def _check_levels(values: np.ndarray) -> None:
-    """That the values are many different ones."""
-    if np.ptp(values) <= 1e-12 * np.abs(values).max():
-        raise ValueError(f"y must vary, got {len(values)} times {values[0]:.6g}")
-    ordered = np.sort(values)
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] > ordered[:-1])))
-    if len(starts) < _LEVELS:
-        raise ValueError(
-            f"y has {len(starts)} distinct values: a warp can be undone for continuous latents, with at least "
-            f"{_LEVELS} of them; a discrete one has no diffusion"
-        )
-    counts = np.diff(np.append(starts, len(ordered)))
-    most = int(counts.argmax())
-    if counts[most] > _ATOM * len(ordered):
-        raise ValueError(
-            f"y must be continuous, got the value {ordered[starts[most]]:.6g} in "
-            f"{counts[most] / len(ordered):.1%} of the rows, above {_ATOM:.0%}: a warp that flattens cannot be undone"
-        )
-
-
-def _tail_index(values: np.ndarray) -> tuple[float, float]:
-    """Hill's (1975) estimate of the index of the tails, and its standard error."""
-    away = np.abs(values - np.median(values))
-    count = math.isqrt(len(values))
-    farthest = np.sort(np.partition(away, -count - 1)[-count - 1 :])
-    mean = float(np.log(farthest[1:] / farthest[0]).mean())
-    index = 1 / max(mean, 1e-300)
-    return index, index / math.sqrt(count)
 
 
 def _choose_method(method: str | None, law: Density | None, correlation: float | None) -> tuple[str, str]:
@@ -322,12 +237,11 @@ def _choose_method(method: str | None, law: Density | None, correlation: float |
 def _from_law(scores: Scores, law: Density) -> Coordinate:
     """z = F^-1(rank), with the ranks without each block."""
     to_z = NormalScores(law).to_z
-    inner = np.concatenate((scores.edges, [np.inf]))
     below = np.cumsum(left_out(scores.tallied()), axis=1)
-    # shares below the edges without a block, against those with all, moved to the knots: in u, where it is smooth
+    # how far leaving out a block moves the scores of the edges, and so those of the knots between them
     shares = (below[:, :-1] + 0.5) / (below[:, -1:] + 1)
     shift = scipy.special.ndtri(shares) - scipy.special.ndtri(shares[0])
-    moved = [scores.knots + np.interp(scores.knots, inner[:-1], row) for row in shift]
+    moved = [scores.knots + np.interp(scores.knots, scores.edges, row) for row in shift]
     found = [to_z(torch.from_numpy(np.maximum.accumulate(row))).numpy() for row in moved]
     return Coordinate(found[0], np.stack(found[1:]))
 
@@ -345,10 +259,12 @@ def _warp(
     """The warp of a coordinate, with intervals at its knots."""
     centre, scale = standard
     z = (found.z - centre) / scale
-    # each left-out coordinate in its own units: mean 0 and variance 1 over the cells
-    inner, mass = found.left_out[:, 1:-1], scores.mass
-    middle = inner @ mass
-    spread = np.sqrt((inner - middle[:, None]) ** 2 @ mass)
+    # each left-out coordinate in its own units: mean 0 and variance 1 over the rows that are left
+    mass = left_out(scores.tallied())[1:]
+    mass = mass / mass.sum(1, keepdims=True)
+    inner = found.left_out[:, 1:-1]
+    middle = (inner * mass).sum(1)
+    spread = np.sqrt(((inner - middle[:, None]) ** 2 * mass).sum(1))
     others = (found.left_out - middle[:, None]) / spread[:, None]
     ends = [from_blocks(at, column, confidence) for at, column in zip(z, others.T, strict=True)]
     low, high = (np.array([getattr(end, name) for end in ends]) for name in ("low", "high"))
@@ -374,4 +290,4 @@ def _along(at: np.ndarray, x: np.ndarray, values: np.ndarray) -> np.ndarray:
     found = np.interp(at, x, values)
     first, last = (values[1] - values[0]) / (x[1] - x[0]), (values[-1] - values[-2]) / (x[-1] - x[-2])
     found = np.where(at < x[0], values[0] + first * (at - x[0]), found)
-    return np.where(at > x[-1], values[-1] + last * (at - x[-1]), found)
+    return np.asarray(np.where(at > x[-1], values[-1] + last * (at - x[-1]), found))
