@@ -10,14 +10,14 @@ masses m and mean scores u_i, with
 
     conductance  phi(u_f) exp(-2 g(u_f)) / (u_{i+1} - u_i)      at the face f between i and i + 1,
 
-and the eigenvectors of its generator give v(z) = E[(z' - z)^2 | z] after one lag. g is the one whose v is what
-the pairs show, each cell weighted by its count: Newton's steps, with the exact derivative of the matrix
+and the eigenvectors of its generator give v(z) = E[(z' - z)^2 | z] after one lag. g is the one whose v is
+what the pairs show, each cell weighted by its count: Newton's steps, with the exact derivative of the matrix
 exponential (Daleckii & Krein 1965). Both sides of each pair count, for the process is reversible. No bias of
 the lag remains but that of the cells, of order their width squared.
 
 Eigenfunction. If y is itself the slowest eigenfunction its drift is -lambda y, and no flux means
 
-    D(y) q(y) = lambda S(y),  S(y) = integral of w q(w) dw over w > y,   so   dz = sqrt(dF dy / S) up to scale,
+    D(y) q(y) = lambda S(y),  S(y) = integral of w q(w) dw over w > y,  so  dz ~ sqrt(dF dy / S),
 
 with q the density of y and F its distribution function: masses and distances, no density, at any lag.
 """

@@ -2,8 +2,8 @@
 
     MCC              mean over latents of |correlation| with its partner, under the best one-to-one assignment
                      (Hyvarinen & Morioka 2016): of ranks (Spearman), which no increasing warp changes, and of
-                     values (Pearson). Partners are those of the largest sum of |rank correlations| for both. A
-                     latent without a partner, for there are fewer axes, counts as 0.
+                     values (Pearson). Partners are those of the largest sum of |rank correlations| in
+                     both. A latent without a partner, for there are fewer axes, counts as 0.
     disentanglement  1 - entropy over latents of how much each axis is used for them, weighted by its use
     completeness     1 - entropy over axes of how much each is used for a latent, mean over latents
                      (Eastwood & Williams 2018), from R = |coefficients| of the linear regression of the

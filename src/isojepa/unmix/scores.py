@@ -49,6 +49,8 @@ class Scores:
     knots: np.ndarray
     values: np.ndarray
     reach: float
+    _segment: np.ndarray
+    _share: np.ndarray
 
     @classmethod
     def of(cls, values: np.ndarray, block: np.ndarray) -> "Scores":
@@ -71,7 +73,10 @@ class Scores:
         place = np.interp(scipy.special.ndtr(knots) * n - 0.5, [0, n - 1], [0, n - 1])
         low = np.minimum(place.astype(np.int64), n - 2)
         at_knots = ordered[low] + (place - low) * (ordered[low + 1] - ordered[low])
-        return cls(u, block, np.searchsorted(edges, u), edges, mass, knots, at_knots, reach)
+        # where each value lies between its knots: the fit asks for z of all of them at every step
+        segment = np.clip(np.searchsorted(knots, u) - 1, 0, len(knots) - 2)
+        share = (u - knots[segment]) / np.diff(knots)[segment]
+        return cls(u, block, np.searchsorted(edges, u), edges, mass, knots, at_knots, reach, segment, share)
 
     def tallied(self, weights: np.ndarray | None = None) -> np.ndarray:
         """(BLOCKS, K) number of values, or sum of weights (n,), by block and cell."""
@@ -81,7 +86,8 @@ class Scores:
 
     def at(self, z: np.ndarray) -> np.ndarray:
         """(n,) of each value, from z at the knots (K + 2,)."""
-        return np.asarray(np.interp(self.u, self.knots, z))
+        found: np.ndarray = z[self._segment] + self._share * np.diff(z)[self._segment]
+        return found
 
 
 def left_out(table: np.ndarray) -> np.ndarray:

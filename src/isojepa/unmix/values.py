@@ -89,8 +89,8 @@ def check_levels(values: np.ndarray) -> None:
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] > ordered[:-1])))
     if len(starts) < _LEVELS:
         raise ValueError(
-            f"y has {len(starts)} distinct values: at least {_LEVELS} are needed, for a discrete latent has no "
-            "diffusion to undo a warp by"
+            f"y has {len(starts)} distinct values: at least {_LEVELS} are needed, for a discrete latent has "
+            "no diffusion to undo a warp by"
         )
     counts = np.diff(np.append(starts, len(ordered)))
     most = int(counts.argmax())
