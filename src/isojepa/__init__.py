@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from isojepa.runs import load, train
     from isojepa.seeds import generator
     from isojepa.training import Recipe, Record, Run, fit
+    from isojepa.unmix import Unmixing, dewarp, unmix
     from isojepa.watching import watch
 
 _ROOMS = (
@@ -50,6 +51,7 @@ _ROOMS = (
     "report",
     "testing",
     "training",
+    "unmix",  # which is also its function
     "watching",
     "worlds",
 )
@@ -60,9 +62,11 @@ _HOMES = {  # of each other public name, the module that has it
     "Recipe": "isojepa.training",
     "Record": "isojepa.training",
     "Run": "isojepa.training",
+    "Unmixing": "isojepa.unmix",
     "audit": "isojepa.certificates.audit",
     "certify": "isojepa.certificates",
     "certify_dynamics": "isojepa.certificates",
+    "dewarp": "isojepa.unmix",
     "export": "isojepa.exports",
     "fit": "isojepa.training",
     "generator": "isojepa.seeds",
@@ -78,12 +82,14 @@ __all__ = [
     "Recipe",
     "Record",
     "Run",
+    "Unmixing",
     "__version__",
     "align",
     "audit",
     "certificates",
     "certify",
     "certify_dynamics",
+    "dewarp",
     "encoders",
     "evaluations",
     "export",
@@ -100,6 +106,7 @@ __all__ = [
     "testing",
     "train",
     "training",
+    "unmix",
     "watch",
     "watching",
     "worlds",

@@ -1,0 +1,72 @@
+"""Axes of an embedding, and what is known of each: which cue found it, how surely, and what is left open."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from isojepa.unmix.warps import Warp
+
+CUES = {
+    "shape": "by the shape of its law",
+    "rate": "by its rate",
+    "shape or rate": "by the shape of its law and by its rate, each alone",
+    "shape and rate": "from some axes by the shape of its law, from others by its rate",
+    "alone": "as the only one there is",
+    "none": "by nothing",
+}
+DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an unmixed embedding.
+
+    Attributes:
+        number: its place, from 0.
+        cue: what tells it from all others, a key of `CUES`; "none" in a block.
+        block: the axes that it is not told apart from, itself included.
+        error: standard error of its direction in radians, by the information of the rows; inf in a block.
+        stability: cosine between the directions that two halves of the rows gave, each from its own start.
+        departure: 1 - corr(y, normal scores of y)^2, 0 for a normal law.
+        correlation: across a pair; None without second views.
+        dependence: the largest correlation of its size with the size or value of another axis: what unmixing
+            left; 0 for independent ones, but for chance.
+        partner: the axis that this is with.
+        warp: what straightens it; None in a block, and where `reason` tells why.
+        reason: why it has no name or no warp, in a sentence; empty if it has both.
+    """
+
+    number: int
+    cue: str
+    block: tuple[int, ...]
+    error: float
+    stability: float
+    departure: float
+    correlation: float | None
+    dependence: float
+    partner: int
+    warp: Warp | None = None
+    reason: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether it is an axis of its own, up to its sign."""
+        return self.cue != "none"
+
+    @property
+    def sentence(self) -> str:
+        """What is known of it, in a sentence or two."""
+        if not self.named:
+            return self.reason
+        told = f"told apart {CUES[self.cue]}, to within {self.error:.2g} rad"
+        if self.dependence > DEPENDENT and len(self.block) == 1 and self.partner != self.number:
+            told += (
+                f"; depends on axis {self.partner} (its size by {self.dependence:.2f}): the world is not "
+                "one of independent latents, or one of the two is a harmonic of the other"
+            )
+        return told + (f"; {self.reason}" if self.reason else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = {name: value for name, value in asdict(self).items() if name != "warp"}
+        warp = None if self.warp is None else self.warp.to_dict()
+        return {**plain, "block": list(self.block), "named": self.named, "warp": warp}

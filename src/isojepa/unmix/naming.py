@@ -1,0 +1,224 @@
+r"""Which axes are told apart, and which only span a block that stays a rotation.
+
+A search always returns axes. Whether they are more than the luck of the sample is asked of other rows: axes
+are found on every other block of rows, and all numbers of them are measured on the blocks between, and the
+other way round. Two axes are told apart
+
+    by shape   if kappa_i + kappa_j (`shapes`) is above 0 beyond chance, and one of the two is further from
+               normal than the tolerance: 1 - corr(y, normal scores of y)^2, the least nonlinear energy with
+               which a function of a normal latent could have this law;
+    by rate    if their correlations across a pair differ beyond chance, and their rates -log c by more than
+               five times the tolerance (energy t of degree k in an embedding of equal rates makes a rate
+               (k - 1) t larger);
+
+and if both halves found the same two axes. Chance is `_CHANCE` over all pairs together, by Student's t over
+the blocks. Axes that are not told apart form a block. The tolerance is what an encoder may have left: a
+Gaussian world seen through an encoder with that much nonlinear energy has no named axes.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy
+import torch
+from torch import Tensor
+
+from isojepa.unmix.rotations import Rotation, find_rotation, nearest_rotation
+from isojepa.unmix.shapes import score_and_slope
+from isojepa.unmix.whitening import Sample
+
+_CHANCE = 1e-3
+_TURNED = 0.15  # cosine between an axis of one half and another of the other half, from which they are mixed
+_FOUND = 0.9  # cosine of an axis with itself in both halves, at least
+_DEGREES = 5.0  # tolerances by which rates must differ
+_RANKED = 20_000  # rows that normal scores are taken of
+_PRIOR = 8.0  # pairs as good as said, that are counted besides
+_LARGEST = 50.0  # times the variance that one pair may show: beyond, it is another thing than chance
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the rows of the other half say of some axes, block by block.
+
+    Attributes:
+        kappa: (blocks, dim).
+        correlation: (blocks, dim) across a pair; None without second views.
+        departure: (dim,) 1 - corr(y, normal scores)^2.
+    """
+
+    kappa: np.ndarray
+    correlation: np.ndarray | None
+    departure: np.ndarray
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What is told apart.
+
+    Attributes:
+        by_shape, by_rate: (dim, dim) whether a pair is, by either cue.
+        together: (dim, dim) whether a pair is in one block, reflexive.
+        stability: (dim,) cosine of each axis between the two halves.
+        departure: (dim,) from the normal law.
+        correlation: (dim,) across a pair; None without second views.
+        dependence: (dim,) the largest correlation of its size with the size or the value of another.
+        partner: (dim,) which other that is.
+        excess: by how much the angles between both halves are larger than rows that do not depend on their
+            neighbours would make them, as a factor of the variance.
+    """
+
+    by_shape: np.ndarray
+    by_rate: np.ndarray
+    together: np.ndarray
+    stability: np.ndarray
+    departure: np.ndarray
+    correlation: np.ndarray | None
+    dependence: np.ndarray
+    partner: np.ndarray
+    excess: float
+
+
+def name_axes(
+    sample: Sample, halves: tuple[Rotation, Rotation], rotation: Rotation, tolerance: float
+) -> Naming:
+    """Hold the axes of a rotation against those that both halves of the rows found.
+
+    Args:
+        sample: white rows.
+        halves: found on `sample.half(0)` and on `sample.half(1)`.
+        rotation: of all rows.
+        tolerance: nonlinear energy that an encoder may have left.
+    """
+    dim = len(rotation.matrix)
+    found, order = [], []
+    for which, half in enumerate(halves):
+        cosines = np.abs(rotation.matrix @ half.matrix.T)
+        match = scipy.optimize.linear_sum_assignment(-cosines)[1]
+        order.append(match)
+        found.append(_measure(sample.half(1 - which), half, match))
+    cosines = np.abs(halves[0].matrix[order[0]] @ halves[1].matrix[order[1]].T)
+    stability = np.diag(cosines).copy()
+    mixed = np.maximum(cosines, cosines.T) > _TURNED
+    unsure = stability < _FOUND
+    mixed |= unsure[:, None] & unsure  # those that neither half found may be any rotation of one another
+    departure = (found[0].departure + found[1].departure) / 2
+    kappa = np.concatenate([one.kappa for one in found])
+    far = np.maximum(departure[:, None], departure) >= tolerance
+    by_shape = _beyond_chance(kappa, 1.0) & far
+    by_rate, correlation = np.zeros((dim, dim), bool), None
+    known = [one.correlation for one in found if one.correlation is not None]
+    if known:
+        each = np.concatenate(known)
+        correlation = each.mean(0)
+        rate = -np.log(np.clip(correlation, 1e-3, 1 - 1e-9))
+        ratio = np.abs(np.log(rate[:, None] / rate))
+        by_rate = _beyond_chance(each, -1.0) & (ratio > _DEGREES * tolerance)
+    apart = (by_shape | by_rate) & ~mixed
+    np.fill_diagonal(apart, False)
+    groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
+    together = groups[:, None] == groups
+    y = turned(sample.first, rotation.matrix)
+    dependence, partner = _dependence(y)
+    return Naming(
+        by_shape,
+        by_rate,
+        together,
+        stability,
+        departure,
+        correlation,
+        dependence,
+        partner,
+        _excess(cosines, halves, order, len(sample.first)),
+    )
+
+
+def find_halves(sample: Sample, source: np.random.Generator) -> tuple[Rotation, Rotation]:
+    """Axes of every other block of rows and of those between, each from a start of its own."""
+    found = []
+    for which in (0, 1):
+        half, own = sample.half(which).whitened()
+        rotation = find_rotation(half.first, half.lagged(), source)
+        found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
+    return found[0], found[1]
+
+
+def turned(white: Tensor, matrix: np.ndarray) -> Tensor:
+    """White rows along the axes of a rotation."""
+    return white @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(white.dtype)
+
+
+def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:
+    """What rows say of axes that were found on others, in the order of `match`."""
+    matrix, scores = half.matrix[match], half.scores[:, torch.from_numpy(match)]
+    kappa, correlation = [], []
+    for block in np.unique(sample.block).tolist():
+        keep = torch.from_numpy(sample.block == block)
+        y = turned(sample.first[keep], matrix)
+        g, slope = score_and_slope(y, scores)
+        # per block against its own mean and variance: a sample's own standardisation costs no power
+        kappa.append((slope.double().mean(0) - (g * y).double().mean(0)).numpy())
+        if sample.second is not None:
+            after = turned(sample.second[keep], matrix)
+            spread = ((y * y).double().mean(0) + (after * after).double().mean(0)) / 2
+            correlation.append(((y * after).double().mean(0) / spread).numpy())
+    rows = sample.first[:: max(1, len(sample.first) // _RANKED)]
+    return Evidence(
+        np.stack(kappa),
+        np.stack(correlation) if correlation else None,
+        departures(turned(rows, matrix).double().numpy()),
+    )
+
+
+def departures(y: np.ndarray) -> np.ndarray:
+    """(dim,) how far columns are from normal: 1 - corr(y, normal scores of y)^2."""
+    places = (np.arange(len(y)) + 0.5) / len(y)
+    scores = scipy.special.ndtri(places)
+    ordered = np.sort(y, axis=0)
+    ordered -= ordered.mean(0)
+    explained = (scores @ ordered) ** 2 / ((scores @ scores) * (ordered**2).sum(0))
+    return np.asarray(1 - explained)
+
+
+def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
+    """Whether the mean over blocks (blocks, dim) of value_i + sign value_j is not 0, for every pair.
+
+    A sum must be above 0; a difference may have either sign.
+    """
+    blocks, dim = values.shape
+    mean = values.mean(0)
+    covariance = np.cov(values.T).reshape(dim, dim) / blocks
+    variance = np.diag(covariance)
+    error = np.sqrt(np.maximum(variance[:, None] + variance + 2 * sign * covariance, 1e-300))
+    pairs = max(1, dim * (dim - 1) // 2)
+    reach = float(scipy.special.stdtrit(blocks - 1, 1 - _CHANCE / (2 * pairs)))
+    value = mean[:, None] + sign * mean
+    return np.asarray((value if sign > 0 else np.abs(value)) > reach * error)
+
+
+def _dependence(y: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The largest correlation of each axis's size with another's size or value, either way, and which."""
+    dim = y.shape[1]
+    if dim == 1:
+        return np.zeros(1), np.zeros(1, int)
+    size = y.abs()
+    size = (size - size.mean(0)) / size.std(0)
+    value = (y - y.mean(0)) / y.std(0)
+    sizes = (size.T @ size / len(y)).abs()
+    crossed = (size.T @ value / len(y)).abs()
+    found = torch.maximum(sizes, torch.maximum(crossed, crossed.T)).fill_diagonal_(0)
+    largest = found.max(1)
+    return largest.values.double().numpy(), largest.indices.numpy()
+
+
+def _excess(
+    cosines: np.ndarray, halves: tuple[Rotation, Rotation], order: list[np.ndarray], rows: int
+) -> float:
+    """How much larger squared angles between the halves are than the information allows."""
+    both = [half.information[np.ix_(match, match)] for half, match in zip(halves, order, strict=True)]
+    information = np.minimum(*both)
+    off = ~np.eye(len(cosines), dtype=bool) & (cosines < _TURNED)
+    if not off.any():
+        return 1.0
+    # each half has half of the rows, and both err
+    seen = np.minimum(cosines**2 * information * rows / 4, _LARGEST)[off]
+    return max(1.0, float((seen.sum() / 2 + _PRIOR) / (len(seen) / 2 + _PRIOR)))

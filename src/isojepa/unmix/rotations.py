@@ -1,0 +1,174 @@
+r"""The rotation of a white embedding whose axes are told apart by shape, by rate, or by both at once.
+
+Two kinds of equations speak of the angle between axes i and j: `shapes` of marginal laws, and lagged
+covariances C = E y y'^T, whose entry C_ij is 0 at the axes of a reversible process and changes by c_j - c_i
+with the angle: axes of unequal rates are eigenvectors (Tong et al. 1991; Belouchrani et al. 1997 for many
+lags). Each equation psi = 0 with slope J and variance V has the information J^2 / V, and all of them together
+give
+
+    angle_ij = - sum J psi / V  /  sum J^2 / V :
+
+what says nothing of a pair (two normal shapes, two equal rates) has no weight in it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+import torch
+from torch import Tensor
+
+from isojepa.unmix.shapes import LEARNED, Shapes, learn_scores, measure_shapes, tanh_scores
+
+_SEARCH = 80  # steps of the search at most
+_SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
+_NEWTON = 40
+_SMALL = 1e-5  # angle of a step that ends it
+_LARGEST = 0.5  # angle of a step
+_FAINT = 20.0  # information over all rows below which a pair is hardly moved
+_STILL = 1e-6  # variance that a lagged product has at least: rounding
+_PIECE = 1 << 19  # numbers at once
+
+Pass = Callable[[np.ndarray, Tensor], Shapes]
+"""A pass over all rows: what they say of the axes of a rotation, by given scores."""
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Axes of a white embedding.
+
+    Attributes:
+        matrix: (dim, dim) orthogonal, an axis in each row.
+        scores: (4, dim) of the axes.
+        shape: (dim,) information of one row about an angle, by shape: the sum of two axes' is the pair's.
+        rate: (dim, dim) the same by rate, of each pair.
+        steps: of Newton, in all.
+    """
+
+    matrix: np.ndarray
+    scores: Tensor
+    shape: np.ndarray
+    rate: np.ndarray
+    steps: int
+
+    @property
+    def information(self) -> np.ndarray:
+        """(dim, dim) of one row about the angle of every pair."""
+        return np.asarray(self.shape[:, None] + self.shape + self.rate)
+
+
+def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random.Generator) -> Rotation:
+    """Search the axes of white rows from a random rotation.
+
+    Args:
+        white: (n, dim) float32, of covariance I.
+        lagged: (dim, dim) symmetric lagged covariances of the same rows, as many as there are lags.
+        source: draws the first rotation.
+    """
+    dim = white.shape[1]
+    found = [refine_rotation(_search(white, source), pass_over(white), white, lagged, len(white))]
+    if lagged:  # axes of unequal rates, of any shape
+        slow = np.linalg.eigh(np.sum(lagged, axis=0))[1].T
+        found.append(refine_rotation(slow, pass_over(white), white, lagged, len(white)))
+    pairs = np.triu_indices(dim, 1)
+    return max(found, key=lambda one: float(np.log1p(len(white) * one.information[pairs]).sum()))
+
+
+def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
+    """A rotation whose axes are not normal, from a random one.
+
+    By the fixed point of FastICA (Hyvarinen 1999), which goes far in one step and asks for no law.
+    """
+    dim = white.shape[1]
+    # the way to the axes begins with overlaps of 1 / sqrt(dim): finding it takes rows in proportion to dim^2
+    some = white[:: max(1, len(white) // max(10_000, 2 * dim**2))]
+    matrix, scores, one_pass = (
+        nearest_rotation(source.standard_normal((dim, dim))),
+        tanh_scores(dim),
+        pass_over(some),
+    )
+    for _ in range(_SEARCH):
+        found = one_pass(matrix, scores)
+        move = nearest_rotation(found.products - np.diag(found.slopes))
+        matrix = move @ matrix
+        if 1 - np.abs(np.diag(move)).min() < _SETTLED:
+            break
+    return matrix
+
+
+def refine_rotation(
+    matrix: np.ndarray,
+    one_pass: Pass,
+    some: Tensor,
+    lagged: Sequence[np.ndarray],
+    rows: int,
+    most: int = _NEWTON,
+) -> Rotation:
+    """Steps of Newton from a rotation, each one pass over the rows.
+
+    Args:
+        matrix: where they begin.
+        one_pass: over all rows.
+        some: white rows that scores are learned from.
+        lagged: lagged covariances.
+        rows: that a pass sees.
+        most: steps at most.
+    """
+    steps = 0
+    while True:
+        scores = learn_scores(some @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(some.dtype))
+        shapes = one_pass(matrix, scores)
+        kappa = np.maximum(shapes.kappa, 0.0)
+        pull, rate = _rates(matrix, lagged)
+        shape = kappa[:, None] + kappa
+        # a learned score finds a little shape in normal rows too, which must not outweigh the rates
+        trust = shape / (shape + _FAINT / min(rows, LEARNED))
+        information = trust * shape + rate
+        angles = -(trust * shapes.psi + pull) / (information + _FAINT / rows)
+        np.fill_diagonal(angles, 0.0)
+        angles = np.clip(angles, -_LARGEST, _LARGEST)
+        told = information > 5 * _FAINT / rows  # the others have no angle to settle at
+        if steps == most or np.abs(angles * told).max(initial=0.0) < _SMALL:
+            return Rotation(matrix, scores, kappa, rate, steps)
+        matrix = nearest_rotation(scipy.linalg.expm((angles - angles.T) / 2) @ matrix)
+        steps += 1
+
+
+def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(dim, dim) what lagged covariances add to J psi / V and to J^2 / V of every pair."""
+    pull = np.zeros_like(matrix)
+    information = np.zeros_like(matrix)
+    for one in lagged:
+        turned = matrix @ one @ matrix.T
+        own = np.diag(turned)
+        slope = own - own[:, None]
+        # of (y_i y_j' + y_j y_i') / 2 for independent axes, given that (y_i y_j + y_i' y_j') / 2 has mean 0,
+        # as it has in rows that are white; lags of one path tell much the same
+        whole, shared = (1 + np.outer(own, own)) / 2, (own + own[:, None]) / 2
+        variance = np.maximum(whole - shared**2 / whole, _STILL) * len(lagged)
+        pull += turned * slope / variance
+        information += slope**2 / variance
+    return pull, information
+
+
+def pass_over(white: Tensor) -> Pass:
+    """A pass over white rows that are in memory, some at a time."""
+
+    def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
+        turn = torch.from_numpy(np.ascontiguousarray(matrix.T)).to(white.dtype)
+        dim = white.shape[1]
+        products, slopes = np.zeros((dim, dim)), np.zeros(dim)
+        for piece in white.split(max(dim, _PIECE // dim)):
+            found = measure_shapes(piece @ turn, scores)
+            products += found[0].double().numpy()
+            slopes += found[1].double().numpy()
+        return Shapes(products / len(white), slopes / len(white))
+
+    return one_pass
+
+
+def nearest_rotation(matrix: np.ndarray) -> np.ndarray:
+    """The orthogonal matrix nearest to one."""
+    left, _, right = np.linalg.svd(matrix)
+    return np.asarray(left @ right)

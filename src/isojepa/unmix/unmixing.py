@@ -1,0 +1,397 @@
+"""Unmixing: from an embedding that is a rotation to its axes, those that the data tell apart, one by one.
+
+A white embedding of independent latents is Q phi(z). Q is found by what tells latents apart: laws that are
+not normal (`shapes`), and rates that differ (`rotations`). Axes that neither tells apart stay a block, any
+rotation of which is as good. The verbs are scikit-learn's, which is not needed.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from isojepa.arguments import check_count, check_number, checked
+from isojepa.certificates.embeddings import Embeddings, real_array
+from isojepa.certificates.inputs import along_paths
+from isojepa.names import choose
+from isojepa.seeds import numpy_generator
+from isojepa.unmix.axes import Axis
+from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
+from isojepa.unmix.rotations import Rotation, pass_over, refine_rotation
+from isojepa.unmix.warps import Warp, dewarp
+from isojepa.unmix.whitening import Sample, Whitening, pass_over_all, take_sample, whiten
+
+TOLERANCE = 0.01
+_PASSES = 4  # over all rows, where they are more than are searched
+_LAGS = (2, 4, 8)  # besides 1, along paths
+_FOUND = 0.9  # cosine between both halves from which an axis is named
+
+Progress = Callable[[int, int, str], None]
+
+
+class NotFitted(ValueError, AttributeError):
+    """Nothing has been unmixed yet."""
+
+
+class Unmixing:
+    """The axes of an embedding, as far as data tell them apart.
+
+    Args:
+        dim: leading principal directions of the embedding that are unmixed; None for all.
+        tolerance: nonlinear energy that the encoder may have left, see `isojepa.unmix.naming`: what is as
+            near to a Gaussian world of one rate as that has no named axes.
+        straighten: whether the warp of every named axis is undone too (`isojepa.unmix.dewarp`).
+        drop: leave out rows with NaN or Inf instead of refusing them.
+        seed: of the starts.
+
+    Attributes:
+        axes_: what is known of each axis, named ones first.
+        matrix_: (axes, dim) that turns centred rows into axes of variance 1.
+        inverse_: (dim, axes) back.
+        mean_: (dim,) of the rows.
+        rows_: how many there were.
+
+    Example:
+        >>> from isojepa.seeds import numpy_generator
+        >>> z = numpy_generator(0, "data").uniform(-1, 1, (5000, 2))
+        >>> found = Unmixing(straighten=False).fit(z @ np.array([[0.8, 0.6], [-0.6, 0.8]]))
+        >>> found.named_, bool(abs(np.corrcoef(found.transform(z)[:, 0], z[:, 0])[0, 1]) < 2)
+        (2, True)
+    """
+
+    axes_: tuple[Axis, ...]
+    matrix_: np.ndarray
+    inverse_: np.ndarray
+    mean_: np.ndarray
+    rows_: int
+    n_features_in_: int
+
+    def __init__(
+        self,
+        *,
+        dim: int | None = None,
+        tolerance: float = TOLERANCE,
+        straighten: bool = True,
+        drop: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.dim = dim
+        self.tolerance = tolerance
+        self.straighten = straighten
+        self.drop = drop
+        self.seed = seed
+        self._check()
+
+    def fit(
+        self, h: Any = None, h_next: Any = None, paths: Any = None, progress: Progress | None = None
+    ) -> Self:
+        """Find the axes.
+
+        Args:
+            h: (n, dim) embeddings; arrays, memory maps, tensors or HDF5 datasets, read in pieces.
+            h_next: (n, dim) of the second view of each pair: without them nothing is known of rates.
+            paths: in place of both, (steps, paths, dim) or a list of paths (steps_i, dim).
+            progress: called with what is done, of how much, and its name.
+
+        Raises:
+            ValueError: rows are not finite, too few, without variance in a direction, or do not match.
+        """
+        self._check()
+        tell = progress or (lambda done, total, name: None)
+        embeddings, later = _given(h, h_next, paths, self.drop)
+        tell(0, 4, "covariance")
+        whitening = whiten(embeddings, self.dim, later)
+        sample = take_sample(embeddings, whitening)
+        tell(1, 4, "axes")
+        halves = find_halves(sample, numpy_generator(self.seed, "unmix"))
+        start = halves[0].matrix
+        rotation = refine_rotation(
+            start, pass_over(sample.first), sample.first, whitening.lagged, len(sample.first)
+        )
+        tell(2, 4, "all rows")
+        if len(sample.first) < whitening.rows:
+            rotation = refine_rotation(
+                rotation.matrix,
+                pass_over_all(embeddings, whitening),
+                sample.first,
+                whitening.lagged,
+                whitening.rows,
+                _PASSES,
+            )
+        tell(3, 4, "names")
+        naming = name_axes(sample, halves, rotation, self.tolerance)
+        self._keep(whitening, sample, rotation, naming)
+        tell(4, 4, "names")
+        return self
+
+    def transform(self, h: Any) -> np.ndarray:
+        """Rows (n, dim) along the axes, (n, axes), each of variance 1."""
+        return np.asarray((self._rows("h", h, self.mean_) - self.mean_) @ self.matrix_.T)
+
+    def inverse_transform(self, y: Any) -> np.ndarray:
+        """Rows (n, axes) as embeddings again; what `dim` left out stays at its mean."""
+        return np.asarray(self._rows("y", y, self.matrix_[:, 0]) @ self.inverse_.T + self.mean_)
+
+    def fit_transform(self, h: Any, h_next: Any = None) -> np.ndarray:
+        """Fit, and turn the same rows."""
+        return self.fit(h, h_next).transform(h)
+
+    def latents(self, h: Any) -> np.ndarray:
+        """Rows (n, dim) as latents: named axes straightened where they can be, the others as they are."""
+        return self.straightened(self.transform(h))
+
+    def straightened(self, y: np.ndarray) -> np.ndarray:
+        """Axes (n, axes), those with a warp straightened."""
+        found = np.array(y, dtype=np.float64)
+        for axis in self.axes_:
+            if axis.warp is not None:
+                found[:, axis.number] = axis.warp(found[:, axis.number])
+        return found
+
+    @property
+    def named_(self) -> int:
+        """How many axes are told apart from all others."""
+        return sum(axis.named for axis in self.axes_)
+
+    @property
+    def blocks_(self) -> tuple[tuple[int, ...], ...]:
+        """The axes that are not, in groups any rotation of which is as good."""
+        return tuple(dict.fromkeys(axis.block for axis in self.axes_ if not axis.named))
+
+    @property
+    def verdict_(self) -> str:
+        """What was found, in a sentence or two."""
+        count = len(self.axes_)
+        if count == 1:
+            return "One dimension: there is nothing to tell apart."
+        if self.named_ == count:
+            return f"All {count} axes are told apart, each up to its sign."
+        blocks = ", ".join(f"{len(block)}" for block in self.blocks_)
+        rest = f"the others stay {_counted(self.blocks_)} of {blocks}, any rotation of which is as good"
+        if not self.named_:
+            return (
+                f"No axis can be named: {next(axis.reason for axis in self.axes_)}. "
+                "In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
+            )
+        return f"{self.named_} of {count} axes are told apart, each up to its sign; {rest}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found, as plain values."""
+        return {
+            "verdict": self.verdict_,
+            "rows": self.rows_,
+            "named": self.named_,
+            "blocks": [list(block) for block in self.blocks_],
+            "axes": [axis.to_dict() for axis in self.axes_],
+        }
+
+    def __str__(self) -> str:
+        if "axes_" not in vars(self):
+            return repr(self)
+        lines = [f"Unmixing of {self.rows_} rows in {len(self.axes_)} dimensions", f"  {self.verdict_}", ""]
+        lines += [f"  axis {axis.number:<4} {axis.sentence}" for axis in self.axes_]
+        return "\n".join(lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the axes to a safetensors file."""
+        from isojepa.unmix.unmixing_files import save_unmixing
+
+        save_unmixing(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Unmixing":
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: the file is missing, damaged, or something else.
+        """
+        from isojepa.unmix.unmixing_files import load_unmixing
+
+        return load_unmixing(Path(path))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments by name."""
+        return {name: getattr(self, name) for name in _arguments()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments by name.
+
+        Raises:
+            ValueError: there is no such argument.
+        """
+        for name, value in params.items():
+            choose("parameter", name, dict.fromkeys(_arguments()))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"Unmixing({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "axes_" in vars(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).__annotations__:  # only what is not there yet comes here
+            raise NotFitted(f"the axes must be found first, by fit, got none when asked for {name}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _check(self) -> None:
+        if self.dim is not None:
+            check_count("dim", self.dim)
+        check_number("tolerance", self.tolerance, "lie in [0, 1)", lambda value: 0 <= value < 1)
+
+    def _rows(self, name: str, rows: Any, like: np.ndarray) -> np.ndarray:
+        found = real_array(name, rows, "samples, dim")
+        if found.shape[1] != len(like):
+            raise ValueError(
+                f"{name} must have {len(like)} columns as what was unmixed, got {found.shape[1]}"
+            )
+        return found
+
+    def _keep(self, whitening: Whitening, sample: Sample, rotation: Rotation, naming: Naming) -> None:
+        order = _order(naming)
+        matrix, inverse = rotation.matrix @ whitening.matrix, whitening.inverse @ rotation.matrix.T
+        sign = np.sign(matrix[np.arange(len(matrix)), np.abs(matrix).argmax(1)])
+        self.matrix_ = (matrix * sign[:, None])[order]
+        self.inverse_ = (inverse * sign)[:, order]
+        self.mean_, self.rows_, self.n_features_in_ = whitening.mean, whitening.rows, len(whitening.mean)
+        place = np.argsort(order)
+        axes = []
+        rows = rotation.information * whitening.rows / naming.excess
+        for number, old in enumerate(order.tolist()):
+            block = tuple(sorted(place[naming.together[old]].tolist()))
+            cue, reason = _cue(naming, old, self.tolerance)
+            others = np.delete(rows[old], old)
+            error = float(np.sqrt((1 / np.maximum(others, 1e-12)).sum())) if cue != "none" else float("inf")
+            correlation = None if naming.correlation is None else float(naming.correlation[old])
+            warp: Warp | None = None
+            if cue != "none" and self.straighten:
+                warp, reason = _straighten(sample, rotation.matrix[old] * sign[old])
+            axes.append(
+                Axis(
+                    number,
+                    cue,
+                    block,
+                    error,
+                    float(naming.stability[old]),
+                    float(naming.departure[old]),
+                    correlation,
+                    float(naming.dependence[old]),
+                    int(place[naming.partner[old]]),
+                    warp,
+                    reason,
+                )
+            )
+        self.axes_ = tuple(axes)
+
+
+@checked
+def unmix(
+    h: Any = None,
+    h_next: Any = None,
+    paths: Any = None,
+    *,
+    dim: int | None = None,
+    tolerance: float = TOLERANCE,
+    straighten: bool = True,
+    drop: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Unmixing:
+    """Find the axes of an embedding, and straighten those that have a name.
+
+    Args:
+        h: (n, dim) embeddings.
+        h_next: (n, dim) of the second view of each pair.
+        paths: in place of both, (steps, paths, dim) or a list of paths (steps_i, dim).
+        dim: see `Unmixing`, as are tolerance, straighten, drop and seed.
+        tolerance: nonlinear energy that the encoder may have left.
+        straighten: whether the warp of every named axis is undone too.
+        drop: leave out rows with NaN or Inf instead of refusing them.
+        seed: of the starts.
+        progress: called with what is done, of how much, and its name.
+
+    Raises:
+        ValueError: rows are not finite, too few, without variance in a direction, or do not match.
+    """
+    asked = Unmixing(dim=dim, tolerance=tolerance, straighten=straighten, drop=drop, seed=seed)
+    return asked.fit(h, h_next, paths, progress)
+
+
+def _given(
+    h: Any, h_next: Any, paths: Any, drop: bool
+) -> tuple[Embeddings, Sequence[tuple[np.ndarray, np.ndarray]]]:
+    """Rows in pairs, and rows of further lags along paths."""
+    if paths is None:
+        if h is None:
+            raise ValueError("embeddings must be given, h or paths, got neither")
+        return Embeddings(h, h_next, drop=drop), ()
+    if h is not None or h_next is not None:
+        raise ValueError("paths bring their own pairs, got h too: leave one out")
+    block = paths if isinstance(paths, list | tuple) else np.moveaxis(_block(paths), 1, 0)
+    along = along_paths("paths", list(block))
+    arrays = [np.asarray(path, dtype=np.float64) for path in block]
+    later = []
+    for lag in _LAGS:
+        long = [path for path in arrays if len(path) > lag]
+        if sum(len(path) - lag for path in long) > 10 * arrays[0].shape[1]:
+            later.append((np.concatenate([p[:-lag] for p in long]), np.concatenate([p[lag:] for p in long])))
+    return Embeddings(along.first, along.second, drop=drop), later
+
+
+def _block(paths: Any) -> np.ndarray:
+    found = np.asarray(paths)
+    if found.ndim != 3:
+        raise ValueError(
+            f"paths must be (steps, paths, dim) or a list of (steps, dim), got shape {found.shape}"
+        )
+    return found
+
+
+def _order(naming: Naming) -> np.ndarray:
+    """Named axes first, the slowest or least normal of them before others; then blocks, the largest last."""
+    size = naming.together.sum(1)
+    first = np.argmax(naming.together, axis=1)  # of each block
+    within = -naming.departure if naming.correlation is None else -naming.correlation
+    return np.lexsort((within, first, size))
+
+
+def _cue(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
+    """What tells an axis from all others, and if nothing does, why."""
+    dim = len(naming.together)
+    if dim == 1:
+        return "alone", ""
+    others = np.arange(dim) != axis
+    if naming.together[axis].sum() > 1:
+        inside = naming.together[axis] & others
+        if (naming.by_shape | naming.by_rate)[axis][inside].all():
+            return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
+        rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
+        near = "that is normal" if tolerance == 0 else f"within {tolerance:g} of normal, as the other's,"
+        return "none", f"a law {near} and {rate}"
+    if naming.stability[axis] < _FOUND:
+        return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
+    shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
+    if shape and rate_cue:
+        return "shape or rate", ""
+    return ("shape" if shape else "rate" if rate_cue else "shape and rate"), ""
+
+
+def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str]:
+    """The warp of an axis, or why there is none."""
+    first = turned(sample.first, direction[None]).double().numpy()[:, 0]
+    second = None if sample.second is None else turned(sample.second, direction[None]).double().numpy()[:, 0]
+    try:
+        return dewarp(first, second), ""
+    except ValueError as error:
+        return None, f"not straightened: {error}"
+
+
+def _counted(blocks: Sequence[tuple[int, ...]]) -> str:
+    return "a block" if len(blocks) == 1 else f"{len(blocks)} blocks"
+
+
+def _arguments() -> list[str]:
+    return [name for name in inspect.signature(Unmixing.__init__).parameters if name != "self"]
