@@ -4,7 +4,7 @@ Charts of an axis: its law beside the normal one; its warp from the axis y to th
 the spread of its increments along it, before straightening and after; and with latents its partner.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from isojepa.report.aligning.page import Part, cell, note, write_parts
 from isojepa.report.charts import Chart, Reference, Series, grid
 from isojepa.report.glance import Tile
 from isojepa.report.lines import lines, sentence_of, signs
-from isojepa.report.numbers import near_one, short
+from isojepa.report.numbers import near_one, short, signed
 from isojepa.report.sections.lead import lead, notes, section
 from isojepa.report.sections.named import match_tone, named_tone
 from isojepa.report.study_page import Shown, ShownTable, table_section
@@ -83,8 +83,10 @@ def _tiles(named: NamedLatents) -> dict[str, Tile]:
     told = ", ".join(f"{count} by {cue}" for cue, count in named.cues.items()) or "nothing tells them apart"
     tiles = {"Named": Tile("axes", f"{named.count} of {len(named.axes)}", told, named_tone(named))}
     straight = f"{named.straightened} of {len(named.axes)}"
-    agreed = "" if named.agreement is None else f"two methods agree by {near_one(named.agreement)}"
-    tiles["Straightened"] = Tile("numbers", straight, agreed or "by one method", "plain")
+    says = "by one method" if named.straightened else "only axes with a name can be"
+    if named.agreement is not None:
+        says = f"two methods agree by {near_one(named.agreement)}"
+    tiles["Straightened"] = Tile("numbers", straight, says, "plain")
     if named.match is not None:
         linear, before = named.match.linear.estimate, named.match.linear_before.estimate
         says = f"mean correlation with the latents; {near_one(before)} as found"
@@ -106,7 +108,8 @@ def _table(named: NamedLatents) -> Part:
         "correlation with its own latent, after straightening."
     )
     head = lead("Axes", "What tells each axis apart from all others, and how surely.")
-    return Part(section("axes", head) + table_section(ShownTable("table", "", columns, rows)) + note(words))
+    table = table_section(ShownTable("table", "", columns, rows))
+    return Part(section("axes", head, table, note(words)))
 
 
 def _row(axis: NamedAxis, matched: bool) -> list[Shown]:
@@ -114,17 +117,25 @@ def _row(axis: NamedAxis, matched: bool) -> list[Shown]:
     cells = [
         Shown(str(axis.number), axis.number),
         Shown(f"by {axis.cue}" if axis.named else block),
-        cell(axis.error) if axis.error is None else Shown(short(axis.error), axis.error),
-        cell(axis.correlation),
-        Shown(short(axis.departure), axis.departure),
-        Shown(short(axis.dependence), axis.dependence),
+        _number(axis.error, short),
+        _number(axis.correlation, short),
+        _number(axis.departure, short),
+        _number(axis.dependence, short),
         Shown(axis.method or "–"),
-        cell(axis.agreement),
+        _number(axis.agreement, near_one),
     ]
     if not matched:
         return cells
     latent = cell(None) if axis.latent is None else Shown(str(axis.latent), axis.latent)
-    return [*cells, latent, cell(axis.rank), cell(axis.linear)]
+    return [*cells, latent, _number(axis.rank, _correlation), _number(axis.linear, _correlation)]
+
+
+def _number(value: float | None, text: Callable[[float], str]) -> Shown:
+    return cell(None) if value is None else Shown(text(value), value)
+
+
+def _correlation(value: float) -> str:
+    return signed(f"{value:.4f}")
 
 
 def _numbers(named: NamedLatents) -> Part:

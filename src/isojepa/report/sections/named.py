@@ -36,8 +36,10 @@ def named_tone(found: NamedLatents) -> str:
 
 
 def match_tone(found: NamedLatents) -> str:
-    """Of the mean correlation with the latents."""
-    return "plain" if found.match is None else share_tone(found.match.linear.estimate)
+    """Of the mean correlation with the latents; axes of a block need not have any."""
+    if found.match is None or found.count < len(found.axes):
+        return "plain"
+    return share_tone(found.match.linear.estimate)
 
 
 def _charts(axes: Sequence[NamedAxis]) -> list[Chart]:
