@@ -159,9 +159,9 @@ class NamedLatents:
 
     def notes(self) -> list[str]:
         """What is to be minded, what is assumed, and what is missing, in sentences."""
-        found = self._told_notes() + [
-            f"Assumed, and no data can refute it: {one}." for one in self.assumptions
-        ]
+        found = self._told_notes() + [f"Assumed, not shown: {one}." for one in self.assumptions]
+        if self.assumptions:
+            found[-1] += " No data can refute that diffusion is constant."
         if self.missing and self.axes:
             found.append(f"Not compared with the latents: {self.missing}.")
         return found

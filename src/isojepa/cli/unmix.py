@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -45,7 +45,7 @@ class Unmix:
     isojepa unmix wide.npy --dim 8 --json
     """
 
-    file: tyro.conf.Positional[Path]
+    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE")]]
     """File of embeddings."""
     next: Path | None = None
     """File with embeddings of the second view of each pair: without them nothing is known of rates."""

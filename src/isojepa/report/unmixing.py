@@ -229,9 +229,11 @@ def _spread(axis: Axis, rows: _Rows) -> Chart | None:
     )
 
 
-def _deviations(steps: np.ndarray, piece: np.ndarray) -> list[float]:
-    each = np.array([steps[piece == at].std() for at in range(_PIECES)])
-    return list((each / np.sqrt((each**2).mean())).tolist())
+def _deviations(steps: np.ndarray, piece: np.ndarray) -> list[float | None]:
+    """Of the steps in each piece, in units of their root mean square; gaps where nothing moves."""
+    each = [float(steps[piece == at].std()) for at in range(_PIECES)]
+    scale = float(np.sqrt(np.square(each).mean()))
+    return [one / scale if scale > 0 else None for one in each]
 
 
 def _partner(axis: Axis, told: NamedAxis, rows: _Rows) -> Chart | None:
