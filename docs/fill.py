@@ -192,7 +192,8 @@ def found() -> str:
         evidence = read_kept(study, RESULTS, "standard")
         if evidence.rows:
             summary = study.report(evidence.rows).summary
-            parts.append(f"**[{study.title}](results/{name}.md)**, {evidence.runs} runs. {summary[0]}")
+            first = re.sub(r"\]\((?=[\w-]+\.md)", "](results/", summary[0])  # written to stand beside it
+            parts.append(f"**[{study.title}](results/{name}.md)**, {evidence.runs} runs. {first}")
     return "\n\n".join(parts)
 
 

@@ -27,6 +27,7 @@ from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.left_out import LeftOut
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
+from isojepa.certificates.named import NamedAxis, NamedLatents
 from isojepa.certificates.reading import read_array, read_embeddings, read_named
 from isojepa.certificates.recovery import Recovery, measure_recovery
 from isojepa.certificates.sentences import Line, format_value
@@ -45,6 +46,8 @@ __all__ = [
     "Line",
     "MaximalCorrelation",
     "Mode",
+    "NamedAxis",
+    "NamedLatents",
     "NoBound",
     "NotFinite",
     "Prediction",

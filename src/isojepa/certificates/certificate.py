@@ -14,6 +14,7 @@ from isojepa.certificates.eigenfunctions import Prediction
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
 from isojepa.certificates.maximal_correlation import MaximalCorrelation
+from isojepa.certificates.named import NamedLatents
 from isojepa.certificates.recovery import Recovery
 from isojepa.certificates.rho import BoundCurve, RhoOrigin
 from isojepa.certificates.spectrum import Spectrum
@@ -47,6 +48,8 @@ class Certificate:
         prediction: what theory says the best white embedding of the world reaches; None for arrays, and for
             worlds that Theorem 1 speaks of, where it is all.
         assumptions: what the theorems ask of the world, measured; empty if not asked for.
+        named: which axes of the embedding are latents of their own, see `isojepa.certificates.named`; None
+            unless asked for. It changes nothing else.
         holds: whether the measured error lies within the bound, up to their intervals; None if unknown.
     """
 
@@ -70,6 +73,7 @@ class Certificate:
     maximal: MaximalCorrelation | None = None
     curve: BoundCurve | None = None
     leading_variance: float | None = None
+    named: NamedLatents | None = None
 
     @property
     def holds(self) -> bool | None:
@@ -137,6 +141,7 @@ class Certificate:
         """Everything as plain values for JSON."""
         return {
             **asdict(self),
+            "named": None if self.named is None else self.named.to_dict(),
             "grade": self.grade,
             "certified": self.certified,
             "failed": self.failed,
@@ -148,13 +153,16 @@ class Certificate:
 
     def __str__(self) -> str:
         rows = [f"Certificate of {self.samples} embeddings in {self.dim} dimensions", f"  {self.verdict}", ""]
-        for line in self.lines():
-            rows.append(f"  {line.name:<24} {sentences.format_value(line):<34} {line.sentence}")
+        rows += [sentences.row_of(line) for line in self.lines() if line.section != "named"]
         rows += [f"  {note}" for note in self.notes()]
         if self.assumptions:
             rows += ["", "  Assumptions"]
         for item in self.assumptions:
             rows.append(f"  {item.verdict:<8} {item.name:<16} {item.sentence} {item.advice}".rstrip())
+        if self.named is not None:
+            rows += ["", "  Named latents", f"  {self.named.verdict}"]
+            rows += [sentences.row_of(line) for line in self.named.lines()]
+            rows += [f"  {note}" for note in self.named.notes()]
         rows += ["", f"  Next: {self.next_step}"]
         return "\n".join(rows)
 

@@ -4,6 +4,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from isojepa.certificates.grades import CLOSE
 from isojepa.certificates.inputs import Brought, Given, is_record, read_given
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
+from isojepa.certificates.named import measure_named
 from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import OUTSIDE, RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -53,6 +55,7 @@ def certify(
     trajectory: bool = False,
     drop: bool = False,
     checks: bool = True,
+    unmix: bool = False,
     samples: int | None = None,
     seed: int = 1,
     confidence: float = 0.95,
@@ -84,6 +87,8 @@ def certify(
         drop: leave out rows with NaN or Inf instead of refusing them.
         checks: also measure spectrum and assumptions, which takes a few seconds. Without them nothing is
             certified without labels.
+        unmix: also say which axes of the embedding are latents of their own, and how straight, see
+            `isojepa.unmix`; changes nothing else of the certificate.
         samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
         seed: draws them, and the permutations of the checks.
         confidence: of the intervals.
@@ -128,7 +133,12 @@ def certify(
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
         given = read_given(Given(source, next, latents, latents_next))
         case = of_arrays(given.h, given.h_next, given.z, given.z_next, known, trajectory, drop)
-    return _certificate(case, checks, seed, confidence, progress or (lambda done, total, name: None))
+    tell = progress or (lambda done, total, name: None)
+    certificate = _certificate(case, checks, seed, confidence, tell)
+    if not unmix:
+        return certificate
+    named = measure_named(case.embeddings, seed=seed, confidence=confidence, progress=tell)
+    return replace(certificate, named=named)
 
 
 def _certificate(

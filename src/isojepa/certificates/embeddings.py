@@ -104,6 +104,10 @@ class Embeddings:
         """Whether second views are known."""
         return "h_next" in self._arrays
 
+    def array(self, name: str) -> Any:
+        """The array h, h_next, z or z_next as it was given; None where there is none."""
+        return self._arrays.get(name)
+
     def chunks(self, cuts: tuple[int, ...] = ()) -> Iterator[Chunk]:
         """Every row once, in order, in pieces that fit memory.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Line:
     """One line of a certificate: a number, its interval where it has one, and what it means.
 
-    `section` is one of recovered, bound, spectrum and spread.
+    `section` is one of recovered, bound, spectrum, spread and named.
     """
 
     name: str
@@ -24,6 +24,11 @@ class Line:
     interval: Interval | None
     sentence: str
     section: str = "recovered"
+
+
+def row_of(line: Line) -> str:
+    """A line of plain text."""
+    return f"  {line.name:<24} {format_value(line):<34} {line.sentence}"
 
 
 def format_value(line: Line) -> str:
@@ -153,7 +158,7 @@ def lines(c: "Certificate") -> list[Line]:
             add("rate", c.lags.rate, "at which a linear embedding forgets, per step")
     variance = "smallest variance of any direction; 1 is ideal, far below the others is collapse"
     rows.append(Line("smallest variance", c.smallest_variance, None, variance, "spread"))
-    return rows
+    return rows if c.named is None else [*rows, *c.named.lines()]
 
 
 def notes(c: "Certificate") -> list[str]:

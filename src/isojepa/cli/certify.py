@@ -13,6 +13,7 @@ from isojepa.certificates import Certificate, certify, format_value, read_array,
 from isojepa.certificates.grades import satisfies
 from isojepa.certificates.reading import read_actions
 from isojepa.cli.callables import embed_array, is_callable_name, load_callable
+from isojepa.cli.named import print_named
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.cli.transition import certify_transition, print_transition
@@ -50,6 +51,8 @@ class Certify:
     isojepa certify my_encoder.py:encode --data pairs.npz --rho 0.95
 
     isojepa certify episodes.npz --actions episodes.npz::a --history 2
+
+    isojepa certify pairs.npz --unmix    # which axes are latents of their own? see isojepa unmix
     """
 
     source: tyro.conf.Positional[Path]
@@ -86,6 +89,8 @@ class Certify:
     """Leave out rows with NaN or Inf instead of refusing them."""
     checks: bool = True
     """Also measure spectrum and assumptions."""
+    unmix: bool = False
+    """Also say which axes of the embedding are latents of their own, and how straight."""
     samples: int | None = None
     """Fresh pairs to draw, in a world; by default 100,000, fewer above 32 latents."""
     seed: int = 1
@@ -179,6 +184,7 @@ class Certify:
         return {
             "drop": self.drop_bad_rows,
             "checks": self.checks,
+            "unmix": self.unmix,
             "seed": self.seed,
             "confidence": self.confidence,
             "progress": self._progress,
@@ -259,13 +265,20 @@ def print_certificate(certificate: Certificate) -> None:
     interval = f"value [{100 * certificate.confidence:g} % interval]"
     print_table(
         (Column(), Column(interval), Column(prose=True)),
-        [(line.name, format_value(line), line.sentence) for line in certificate.lines()],
+        [
+            (line.name, format_value(line), line.sentence)
+            for line in certificate.lines()
+            if line.section != "named"
+        ],
         indent=1,
     )
     for note in certificate.notes():
         out.print(note)
     if certificate.assumptions:
         _print_assumptions(certificate)
+    if certificate.named is not None:
+        out.print(Text("Named latents", style="bold"))
+        print_named(certificate.named)
     out.print(f"\nNext: {certificate.next_step}")
 
 

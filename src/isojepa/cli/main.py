@@ -27,9 +27,10 @@ from isojepa.version import __version__
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
 
 Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
-judges embeddings of your own, `isojepa gaussianity FILE` tests whether they are Gaussian, `isojepa theory`
-checks the theorems behind it all, `isojepa sweep STUDY` and `isojepa study report STUDY` repeat the published
-experiments, and `isojepa list` names the worlds, objectives and encoders.
+judges embeddings of your own, `isojepa unmix FILE` names their axes, `isojepa gaussianity FILE` tests
+whether they are Gaussian, `isojepa theory` checks the theorems behind it all, `isojepa sweep STUDY` and
+`isojepa study report STUDY` repeat the published experiments, and `isojepa list` names the worlds, objectives
+and encoders.
 
 Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
 without labels, `isojepa look RECORD` shows what was learned, `isojepa probe RECORD --data DATA` says what the
@@ -62,6 +63,11 @@ COMMANDS = {
         "isojepa.cli.certify",
         "Certify",
         "Say whether a representation is a world model: a rotation of the true latents.",
+    ),
+    "unmix": Command(
+        "isojepa.cli.unmix",
+        "Unmix",
+        "Name the axes of an embedding, where the data tell them apart, and straighten the values on them.",
     ),
     "gaussianity": Command(
         "isojepa.cli.gaussianity",

@@ -43,6 +43,14 @@ def _prediction(letter: str, *rest: str) -> str:
     return formula(hat(letter), "=", *rest)
 
 
+def _mcc(letter: str) -> str:
+    """Mean correlation of latents with the axes that they are matched with."""
+    own = index(hat(letter), "π ( i )")
+    return formula(under("mean", "i"), "| corr (", index(letter, "i"), ",", own, ") |")
+
+
+_MATCHED = "Partners are those of the largest sum of rank correlations."
+
 LINES = {
     "R2 h -> z": Equation((_r2("z"), _prediction("z", "A h + b")), f"A is any matrix. {_HALVES}"),
     "R2 z -> h": Equation((_r2("h"), _prediction("h", "A z + b")), f"A is any matrix. {_HALVES}"),
@@ -143,6 +151,36 @@ LINES = {
     "smallest variance": Equation(
         (formula(index("λ", "min"), "( Cov ( h ) )"),),
         "The smallest eigenvalue of the embedding's covariance.",
+    ),
+    "named axes": Equation(
+        (formula("h = Q φ ( z )"), formula(index("ψ", "i j"), "= 0 =", index("C", "i j"))),
+        "Q is found by what tells latents apart: ψ, from the scores of the axes’ laws, and C, their "
+        "covariance with the next view, are 0 between two axes that are latents of their own. On other rows "
+        "each must be told from all others beyond chance.",
+    ),
+    "agreement": Equation(
+        (
+            formula("corr", power(row("(", index("z", "a"), ",", index("z", "b"), ")"), "2")),
+            formula("dz =", ratio("dy", root("D ( y )"))),
+        ),
+        "D is the diffusion of the axis y: once from the increments of pairs, once from the law of y, as if "
+        "it were the slowest eigenfunction of its diffusion.",
+    ),
+    "MCC by rank": Equation(
+        (_mcc("r"),), "r are the ranks of latents and of their axes, matched one to one."
+    ),
+    "MCC, as found": Equation((_mcc("z"),), f"The same of the values as they were found. {_MATCHED}"),
+    "MCC, straightened": Equation((_mcc("z"),), f"The same of the straightened values. {_MATCHED}"),
+    "R2 as found": Equation((_r2("z"), _prediction("z", "A y + b")), f"y are the axes as found. {_HALVES}"),
+    "R2 straightened": Equation((_r2("z"), _prediction("z", "A y + b")), f"y are straightened. {_HALVES}"),
+    "disentanglement": Equation(
+        (formula(under("mean", "i"), "( 1 − H (", index("R", "i ·"), ") )"),),
+        "R are the sizes of the coefficients of the latents on the axes, H the entropy of an axis’s shares "
+        "over latents in units of the largest; axes count by their use (Eastwood & Williams 2018).",
+    ),
+    "completeness": Equation(
+        (formula(under("mean", "j"), "( 1 − H (", index("R", "· j"), ") )"),),
+        "The same with the shares of a latent over the axes.",
     ),
 }
 

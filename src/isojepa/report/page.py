@@ -23,6 +23,7 @@ from isojepa.report.lines import sentence_of, signs
 from isojepa.report.panels import Panels, Points, arrange
 from isojepa.report.sections.assumptions import assumptions
 from isojepa.report.sections.bound import bound
+from isojepa.report.sections.named import named
 from isojepa.report.sections.recovered import recovered
 from isojepa.report.sections.spectrum import spectrum
 from isojepa.report.sections.training import config_rows, training
@@ -75,6 +76,7 @@ def write_page(
         bound(certificate),
         spectrum(certificate),
         assumptions(certificate),
+        named(certificate.named),
         transition_section(transition),
         training(metrics),
     ]

@@ -53,17 +53,29 @@ class Axis:
         return self.cue != "none"
 
     @property
+    def note(self) -> str:
+        """What is to be minded: what it depends on, or why it has no name or no warp; empty if nothing."""
+        parts = [self.reason] if self.reason else []
+        if (
+            self.named
+            and self.dependence > DEPENDENT
+            and len(self.block) == 1
+            and self.partner != self.number
+        ):
+            parts.insert(
+                0,
+                f"depends on axis {self.partner} (its size by {self.dependence:.2f}): the world is not "
+                "one of independent latents, or one of the two is a harmonic of the other",
+            )
+        return "; ".join(parts)
+
+    @property
     def sentence(self) -> str:
         """What is known of it, in a sentence or two."""
         if not self.named:
             return self.reason
         told = f"told apart {CUES[self.cue]}, to within {self.error:.2g} rad"
-        if self.dependence > DEPENDENT and len(self.block) == 1 and self.partner != self.number:
-            told += (
-                f"; depends on axis {self.partner} (its size by {self.dependence:.2f}): the world is not "
-                "one of independent latents, or one of the two is a harmonic of the other"
-            )
-        return told + (f"; {self.reason}" if self.reason else "")
+        return told + (f"; {self.note}" if self.note else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

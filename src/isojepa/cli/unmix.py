@@ -1,0 +1,174 @@
+"""The command `unmix`: axes of an embedding one by one, the latents on them, and a page."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from isojepa.certificates import NamedLatents, read_array, read_named
+from isojepa.certificates.cases import Case, of_arrays
+from isojepa.certificates.embeddings import forget_pages, to_float64
+from isojepa.certificates.named import describe_axes
+from isojepa.cli.named import print_named
+from isojepa.cli.printing import notes_told, out, print_json, progress_bar
+from isojepa.files import write_whole
+from isojepa.unmix import Unmixing, unmix
+
+_MORE = " (and --next, --latents likewise)"
+_PIECE = 1 << 20  # numbers that are straightened at once
+_UNTOLD = ("file", "report", "json")
+
+
+@dataclass
+class Unmix:
+    """Name the axes of an embedding, where the data tell them apart, and straighten the values on them.
+
+    An embedding that is a rotation of the latents is turned back, up to order and sign, by what tells latents
+    apart: laws that are not normal, and rates that differ. What nothing tells apart stays a block, and that
+    is said; it is a result, not an error. Each named axis is straightened by its diffusion.
+
+    FILE is npy (samples, dim), or npz, pt, safetensors, HDF5, Parquet or CSV with arrays h, and where they
+    are known h_next and z. Second views, or paths, show rates; latents show how right it is, and are not
+    used. An array of another name is FILE::NAME. docs/unmix.md tells more.
+
+    isojepa unmix pairs.npz
+
+    isojepa unmix h.npy --next h_next.npy --latents z.npy --report axes.html
+
+    isojepa unmix pairs.npz --out latents.npy --save axes.safetensors
+
+    isojepa unmix path.npy --paths    # (steps, dim), or (steps, paths, dim)
+
+    isojepa unmix wide.npy --dim 8 --json
+    """
+
+    file: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE")]]
+    """File of embeddings."""
+    next: Path | None = None
+    """File with embeddings of the second view of each pair: without them nothing is known of rates."""
+    latents: Path | None = None
+    """File with the true latents, to compare the axes with."""
+    out: Path | None = None
+    """Write the straightened latents to this npy file: row by row, NaN where a row is bad; float64, or
+    float32 where the embeddings have no more digits."""
+    save: Path | None = None
+    """Write the axes to this safetensors file, for `Unmixing.load`."""
+    report: Path | None = None
+    """Write everything as one interactive, self-contained HTML page."""
+    dim: int | None = None
+    """Leading principal directions that are unmixed; all by default."""
+    tolerance: float = 0.01
+    """Nonlinear energy that the encoder may have left: what is as near to a Gaussian world of one rate as
+    that has no named axes."""
+    paths: bool = False
+    """The rows are successive steps of one path; (steps, paths, dim) needs no flag."""
+    drop_bad_rows: bool = False
+    """Leave out rows with NaN or Inf instead of refusing them."""
+    confidence: float = 0.95
+    """Of the intervals."""
+    seed: int = 0
+    """Of the starts of the search."""
+    json: bool = False
+    """Print what was found as JSON."""
+
+    def run(self) -> int:
+        arrays = self._read()
+        with notes_told(), progress_bar("unmixing") as progress:
+            case = of_arrays(
+                arrays["h"], arrays.get("h_next"), arrays.get("z"), None, None, self.paths, self.drop_bad_rows
+            )
+            found = self._unmix(case, progress)
+            progress(4, 4, "latents")
+            named = describe_axes(found, case.embeddings, self.confidence)
+        if self.json:
+            told = found.to_dict()
+            print_json(told | {"match": None if named.match is None else asdict(named.match)})
+        else:
+            out.print()
+            print_named(named)
+        self._write(arrays["h"], case, found, named)  # what cannot be written does not take the numbers along
+        return 0
+
+    def _read(self) -> dict[str, Any]:
+        """The arrays of the file, with those of the other files that were named.
+
+        Raises:
+            ValueError: a file is missing or damaged, or holds no embeddings.
+        """
+        arrays = read_named(self.file, _MORE)
+        for key, path in (("h_next", self.next), ("z", self.latents)):
+            if path is not None:
+                arrays[key] = read_array(path)
+        if "h" not in arrays:
+            raise ValueError(f"{self.file} must hold embeddings 'h', got {', '.join(arrays)}")
+        return arrays
+
+    def _unmix(self, case: Case, progress: Callable[[int, int, str], None]) -> Unmixing:
+        options: dict[str, Any] = {
+            "dim": self.dim,
+            "tolerance": self.tolerance,
+            "drop": self.drop_bad_rows,
+            "seed": self.seed,
+            "progress": progress,
+        }
+        if case.trajectories is not None:
+            return unmix(paths=case.trajectories, **options)
+        return unmix(case.embeddings.array("h"), case.embeddings.array("h_next"), **options)
+
+    def _write(self, h: Any, case: Case, found: Unmixing, named: NamedLatents) -> None:
+        if self.out is not None:
+            with progress_bar("writing") as progress:
+                write_latents(self.out, found, h, progress)
+        if self.save is not None:
+            found.save(self.save)
+        if self.report is not None:
+            from isojepa.report.unmixing import write_unmixing  # only for those who write a page
+
+            given = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _UNTOLD}
+            config = {name: str(value) for name, value in given.items() if value not in (None, False)}
+            write_unmixing(self.report, found, named, case.embeddings, title=str(self.file), config=config)
+        written = [str(path) for path in (self.out, self.save, self.report) if path is not None]
+        if written and not self.json:
+            out.print(f"\nWrote {', '.join(written)}")
+
+
+def write_latents(
+    path: Path, found: Unmixing, h: Any, progress: Callable[[int, int, str], None] | None = None
+) -> None:
+    """Write the straightened latents of embeddings to an npy file, piece by piece.
+
+    Args:
+        path: the file to create or replace.
+        found: the axes.
+        h: (n, dim), or (steps, paths, dim); memory maps and HDF5 datasets are not read as a whole.
+        progress: called with rows written, their number, and what is done.
+    """
+    shape = (*map(int, h.shape[:-1]), len(found.axes_))
+    number = np.dtype(np.float64 if str(h.dtype).endswith("float64") else np.float32)
+    step = max(1, _PIECE // int(np.prod(h.shape[1:])))
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            header = {"descr": np.lib.format.dtype_to_descr(number), "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            for start in range(0, shape[0], step):
+                if progress is not None:
+                    progress(start, shape[0], "latents")
+                piece = to_float64(h[start : start + step])
+                forget_pages(h)
+                file.write(_latents(found, piece).astype(number).tobytes())
+
+    write_whole(path, write)
+
+
+def _latents(found: Unmixing, piece: np.ndarray) -> np.ndarray:
+    """Latents (..., axes) of embeddings (..., dim), NaN for rows that are not finite."""
+    rows = piece.reshape(-1, piece.shape[-1])
+    good = np.isfinite(rows).all(1)
+    latents = np.full((len(rows), len(found.axes_)), np.nan)
+    if good.any():
+        latents[good] = found.latents(rows[good])
+    return latents.reshape(*piece.shape[:-1], -1)

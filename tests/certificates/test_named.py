@@ -1,0 +1,153 @@
+"""Named latents as a part of a certificate: what is said, what is refused, and that nothing else changes."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import isojepa as ij
+from isojepa.certificates.named import NamedLatents, describe_axes
+from isojepa.cli import main
+from isojepa.files import plain
+from isojepa.worlds import Identity, OrnsteinUhlenbeck, World
+from tests.unmix.rows import bent, normal
+
+
+def certified(rows, latents=True, **options):
+    z = rows["z"] if latents else None
+    return ij.certify(rows["h"], next=rows["h_next"], latents=z, checks=False, unmix=True, **options)
+
+
+@pytest.fixture(scope="module")
+def named():
+    return certified(bent())
+
+
+def test_a_certificate_says_which_axes_are_latents_and_how_straight(named):
+    found = named.named
+    assert (found.count, len(found.axes), found.blocks) == (2, 2, ())
+    assert found.cues == {"shape": 2}
+    assert found.straightened == 2
+    assert found.agreement > 0.999
+    assert found.match.rank.estimate > 0.999
+    assert found.match.linear.low > found.match.linear_before.high
+    assert found.match.r2 > 0.999 > found.match.r2_before
+    assert sorted(axis.latent for axis in found.axes) == [0, 1]
+    assert all(abs(axis.linear) > 0.999 for axis in found.axes)
+
+
+def test_nothing_else_of_the_certificate_changes(named):
+    rows = bent()
+    without = ij.certify(rows["h"], next=rows["h_next"], latents=rows["z"], checks=False)
+    assert without.named is None
+    assert plain(replace(named, named=None).to_dict()) == plain(without.to_dict())
+    assert (named.grade, named.verdict, named.next_step) == (
+        without.grade,
+        without.verdict,
+        without.next_step,
+    )
+    assert [line for line in named.lines() if line.section != "named"] == without.lines()
+    assert "Named latents" not in str(without)
+
+
+def test_the_text_has_a_section_with_the_assumption_told_as_one(named):
+    text = str(named)
+    section = text.partition("  Named latents\n")[2].partition("  Next:")[0]
+    assert section.startswith("  All 2 axes are told apart, each up to its sign.\n")
+    assert "Assumed, not shown: the latent is the coordinate in which the axis diffuses" in section
+    assert "No data can refute that diffusion is constant." in section
+    assert section.count("MCC by rank") == text.count("MCC by rank") == 1
+
+
+def test_json_holds_everything_as_plain_values(named):
+    told = json.loads(json.dumps(plain(named.to_dict()), allow_nan=False))["named"]
+    assert (told["count"], told["straightened"], told["cues"]) == (2, 2, {"shape": 2})
+    assert told["match"]["linear"]["estimate"] == named.named.match.linear.estimate
+    assert [axis["block"] for axis in told["axes"]] == [[0], [1]]
+
+
+def test_normal_latents_of_one_rate_are_refused_without_labels():
+    found = certified(normal(), latents=False).named
+    assert found.count == 0
+    assert found.blocks == ((0, 1, 2),)
+    assert found.verdict.startswith("No axis can be named")
+    assert found.match is None
+    assert found.agreement is None
+    assert found.assumptions == ()
+    assert [axis.error for axis in found.axes] == [None] * 3
+    assert any(note.startswith("Axes 0 to 2: ") for note in found.notes())
+
+
+def test_rates_name_some_axes_and_leave_a_block():
+    found = certified(normal(rates=(0.95, 0.6, 0.6))).named
+    assert found.cues == {"rate": 1}
+    assert found.blocks == ((1, 2),)
+    assert "in a block with axis 2: " in found.axes[1].sentence
+
+
+def test_a_collapsed_embedding_keeps_its_certificate_and_says_why_no_axis_is_named():
+    rows = bent()
+    wide = {name: np.column_stack((rows[name], rows[name][:, 0])) for name in ("h", "h_next")}
+    found = certified({**rows, **wide})
+    assert found.named.axes == ()
+    assert "vary in every direction" in found.named.missing
+    assert "No axis can be named: h must vary" in str(found)
+    assert found.recovery is not None
+
+
+def test_latents_that_cannot_be_compared_leave_the_axes():
+    rows = bent()
+    z = rows["z"].copy()
+    z[:, 1] = 0.0
+    found = certified({**rows, "z": z}).named
+    assert found.count == 2
+    assert found.match is None
+    assert any("Not compared with the latents" in note for note in found.notes())
+
+
+def test_an_encoder_is_unmixed_on_the_pairs_that_are_drawn():
+    world = World(OrnsteinUhlenbeck(2, [0.95, 0.6]), Identity())
+    found = ij.certify(lambda x: x, world, samples=4000, checks=False, unmix=True)
+    assert found.named.rows == found.samples == 4000
+    assert found.named.cues == {"rate": 2}
+    assert found.named.match.rank.estimate > 0.99
+
+
+def test_bad_rows_are_left_out_of_both():
+    rows = {name: value.copy() for name, value in bent().items()}
+    rows["h"][7] = np.nan
+    found = certified(rows, drop=True)
+    assert found.named.rows == found.samples == len(rows["h"]) - 1
+
+
+def test_without_rows_to_compare_there_is_no_match():
+    rows = bent()
+    found = describe_axes(ij.unmix(rows["h"]), None)
+    assert isinstance(found, NamedLatents)
+    assert found.match is None
+    assert {axis.method for axis in found.axes} == {"eigenfunction"}
+    assert found.notes()[-1].startswith("Assumed, not shown: the axis is the slowest eigenfunction")
+
+
+def test_certificates_that_nobody_asked_for_names_do_not_import_the_room():
+    code = (
+        "import sys, numpy as np, isojepa as ij\nh = np.random.default_rng(0).normal(size=(500, 2))\n"
+        "ij.certify(h, checks=False)\nassert 'isojepa.unmix' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_prints_the_section_and_draws_it(capsys, tmp_path):
+    np.savez(tmp_path / "h.npz", **bent())
+    page = tmp_path / "page.html"
+    arguments = [str(tmp_path / "h.npz"), "--unmix", "--no-checks", "--report", str(page)]
+    assert main(["certify", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "Named latents\nAll 2 axes are told apart" in out
+    assert out.count("MCC by rank") == 1
+    assert '<section id="named">' in page.read_text(encoding="utf-8")
+    assert main(["certify", arguments[0], "--unmix", "--no-checks", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["named"]["count"] == 2
