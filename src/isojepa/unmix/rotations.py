@@ -24,7 +24,10 @@ from isojepa.unmix.shapes import LEARNED, Shapes, learn_scores, measure_shapes, 
 _SEARCH = 80  # steps of the search at most
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
 _NEWTON = 40
-_SMALL = 1e-5  # angle of a step that ends it
+_SMALL = 1e-5  # angle of a step that ends it,
+_FRACTION = 0.01  # or one that is so small against its standard error
+_WANDERING = 2.0  # standard errors that axes move by where nothing holds them, at most
+_STALLED = 8  # steps of that size in a row that do not get smaller: there is nothing to settle at
 _LARGEST = 0.5  # angle of a step
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
@@ -57,6 +60,11 @@ class Rotation:
         """(dim, dim) of one row about the angle of every pair."""
         return np.asarray(self.shape[:, None] + self.shape + self.rate)
 
+    def told(self, rows: int) -> float:
+        """How much so many rows tell of all angles together, in nats: what a start is chosen by."""
+        pairs = np.triu_indices(len(self.shape), 1)
+        return float(np.log1p(rows * self.information[pairs]).sum() / 2)
+
 
 def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random.Generator) -> Rotation:
     """Search the axes of white rows from a random rotation.
@@ -66,13 +74,11 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
         lagged: (dim, dim) symmetric lagged covariances of the same rows, as many as there are lags.
         source: draws the first rotation.
     """
-    dim = white.shape[1]
     found = [refine_rotation(_search(white, source), pass_over(white), white, lagged, len(white))]
     if lagged:  # axes of unequal rates, of any shape
         slow = np.linalg.eigh(np.sum(lagged, axis=0))[1].T
         found.append(refine_rotation(slow, pass_over(white), white, lagged, len(white)))
-    pairs = np.triu_indices(dim, 1)
-    return max(found, key=lambda one: float(np.log1p(len(white) * one.information[pairs]).sum()))
+    return max(found, key=lambda one: one.told(len(white)))
 
 
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
@@ -115,7 +121,7 @@ def refine_rotation(
         rows: that a pass sees.
         most: steps at most.
     """
-    steps = 0
+    steps, stalled, least = 0, 0, np.inf
     while True:
         scores = learn_scores(some @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(some.dtype))
         shapes = one_pass(matrix, scores)
@@ -129,7 +135,13 @@ def refine_rotation(
         np.fill_diagonal(angles, 0.0)
         angles = np.clip(angles, -_LARGEST, _LARGEST)
         told = information > 5 * _FAINT / rows  # the others have no angle to settle at
-        if steps == most or np.abs(angles * told).max(initial=0.0) < _SMALL:
+        strain = np.abs(angles) * np.sqrt(information * rows)  # steps in standard errors
+        unsettled = told & (np.abs(angles) >= _SMALL) & (strain >= _FRACTION)
+        # axes on their way move by many standard errors; in normal rows of one rate they only wander
+        moved = float(np.sqrt((strain[told] ** 2).mean())) if told.any() else 0.0
+        stalled = stalled + 1 if 0.5 * least < moved < _WANDERING else 0
+        least = min(least, moved)
+        if steps == most or stalled == _STALLED or not unsettled.any():
             return Rotation(matrix, scores, kappa, rate, steps)
         matrix = nearest_rotation(scipy.linalg.expm((angles - angles.T) / 2) @ matrix)
         steps += 1
