@@ -231,8 +231,19 @@ class Unmixing:
     def __sklearn_is_fitted__(self) -> bool:
         return "axes_" in vars(self)
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="transformer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(),
+        )
+
     def __getattr__(self, name: str) -> Any:
-        if name in Unmixing.__annotations__:  # only what is not there yet comes here
+        # only what is not there yet comes here, and properties that needed it
+        if "axes_" not in vars(self) and (name in Unmixing.__annotations__ or hasattr(Unmixing, name)):
             raise NotFitted(f"the axes must be found first, by fit, got none when asked for {name}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

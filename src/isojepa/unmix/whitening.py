@@ -142,9 +142,13 @@ def whiten(
     matrix = (vectors / np.sqrt(values)).T / units
     lagged = []
     if embeddings.paired:
-        lagged.append(cross / count - np.outer(sums[0], sums[1]) / count**2)
+        # about the mean of both views, as the covariance is: views that nearly agree tell by tiny numbers
+        means = sums / count
+        lagged.append(
+            cross / count - np.outer(means[0], total) - np.outer(total, means[1]) + np.outer(total, total)
+        )
     for first, second in later:
-        lagged.append((first - first.mean(0)).T @ (second - second.mean(0)) / len(first))
+        lagged.append((first - shift - total).T @ (second - shift - total) / len(first))
     turned = tuple(matrix @ ((one + one.T) / 2) @ matrix.T for one in lagged)
     inverse = vectors * np.sqrt(values) * units[:, None]
     return Whitening(shift + total, matrix, inverse, scale, turned, count)
