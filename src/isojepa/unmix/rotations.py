@@ -155,10 +155,10 @@ def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray
         turned = matrix @ one @ matrix.T
         own = np.diag(turned)
         slope = own - own[:, None]
-        # of (y_i y_j' + y_j y_i') / 2 for independent axes, given that (y_i y_j + y_i' y_j') / 2 has mean 0,
-        # as it has in rows that are white; lags of one path tell much the same
+        # of s = (y_i y_j' + y_j y_i') / 2 for independent axes, from which making rows white takes shared w,
+        # w = (y_i y_j + y_i' y_j') / 2 of the same variance; lags of one path tell much the same
         whole, shared = (1 + np.outer(own, own)) / 2, (own + own[:, None]) / 2
-        variance = np.maximum(whole - shared**2 / whole, _STILL) * len(lagged)
+        variance = np.maximum(whole * (1 + shared**2) - 2 * shared**2, _STILL) * len(lagged)
         pull += turned * slope / variance
         information += slope**2 / variance
     return pull, information
