@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from isojepa.certificates.embeddings import Embeddings
 from isojepa.laws import Uniform
 from isojepa.seeds import generator
 from isojepa.unmix import unmix
 from isojepa.unmix.axes import CUES, Axis
 from isojepa.unmix.naming import Naming, _beyond_chance, _dependence, departures
 from isojepa.unmix.unmixing import _cue, _order, _rest
+from isojepa.unmix.whitening import take_sample, whiten
 from isojepa.worlds import Copula
 from tests.unmix.worlds import latents, normal_pairs, normal_paths, rotation
 
@@ -195,3 +197,30 @@ def test_an_axis_says_what_is_known_of_it(cue):
     assert "for a reason" in axis.sentence
     assert ("depends on axis 1" in axis.sentence) is axis.named
     assert axis.to_dict()["named"] is axis.named
+
+
+@pytest.mark.parametrize("rho", [0.98, 0.995])
+def test_paths_that_forget_nothing_name_nothing(rho):
+    # all rows of a path are nearly one: blocks of a few rows would agree with each other
+    wrong = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        wrong += unmix(paths=normal_paths(20, 4, 2 + seed % 4, rho, rng), straighten=False).named_ > 0
+        wrong += unmix(normal_paths(150, 1, 2 + seed % 4, rho, rng)[:, 0], straighten=False).named_ > 0
+    assert wrong <= 1
+
+
+def test_blocks_are_as_many_as_rows_forget():
+    rng = np.random.default_rng(0)
+
+    def blocks(h: np.ndarray) -> int:
+        embeddings = Embeddings(h)
+        found = take_sample(embeddings, whiten(embeddings)).block
+        assert (np.diff(found) >= 0).all()
+        return len(np.unique(found))
+
+    assert blocks(rng.standard_normal((300, 5))) == 20
+    assert blocks(normal_paths(1000, 1, 3, 0.98, rng)[:, 0]) in (4, 6, 8)
+    assert blocks(normal_paths(100, 1, 3, 0.98, rng)[:, 0]) == 2
+    slow = normal_paths(4000, 1, 1, 0.999, rng)[:, 0]
+    assert blocks(np.column_stack((slow, rng.standard_normal((4000, 5))))) <= 6  # by the slowest direction

@@ -25,7 +25,8 @@ _SEARCH = 80  # steps of the search at most
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
 _NEWTON = 40
 _SMALL = 1e-5  # angle of a step that ends it,
-_FRACTION = 0.01  # or one that is so small against its standard error
+_FRACTION = 0.02  # or one that is so small against its standard error;
+_COARSE = 0.1  # in half of the rows, that are to show which axes there are
 _WANDERING = 2.0  # standard errors that axes move by where nothing holds them, at most
 _STALLED = 8  # steps of that size in a row that do not get smaller: there is nothing to settle at
 _LARGEST = 0.5  # angle of a step
@@ -74,10 +75,13 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
         lagged: (dim, dim) symmetric lagged covariances of the same rows, as many as there are lags.
         source: draws the first rotation.
     """
-    found = [refine_rotation(_search(white, source), pass_over(white), white, lagged, len(white))]
+    starts = [_search(white, source)]
     if lagged:  # axes of unequal rates, of any shape
-        slow = np.linalg.eigh(np.sum(lagged, axis=0))[1].T
-        found.append(refine_rotation(slow, pass_over(white), white, lagged, len(white)))
+        starts.append(np.linalg.eigh(np.sum(lagged, axis=0))[1].T)
+    found = [
+        refine_rotation(start, pass_over(white), white, lagged, len(white), fraction=_COARSE)
+        for start in starts
+    ]
     return max(found, key=lambda one: one.told(len(white)))
 
 
@@ -110,6 +114,7 @@ def refine_rotation(
     lagged: Sequence[np.ndarray],
     rows: int,
     most: int = _NEWTON,
+    fraction: float = _FRACTION,
 ) -> Rotation:
     """Steps of Newton from a rotation, each one pass over the rows.
 
@@ -120,6 +125,7 @@ def refine_rotation(
         lagged: lagged covariances.
         rows: that a pass sees.
         most: steps at most.
+        fraction: of its standard error, below which an angle has settled.
     """
     steps, stalled, least = 0, 0, np.inf
     while True:
@@ -136,7 +142,7 @@ def refine_rotation(
         angles = np.clip(angles, -_LARGEST, _LARGEST)
         told = information > 5 * _FAINT / rows  # the others have no angle to settle at
         strain = np.abs(angles) * np.sqrt(information * rows)  # steps in standard errors
-        unsettled = told & (np.abs(angles) >= _SMALL) & (strain >= _FRACTION)
+        unsettled = told & (np.abs(angles) >= _SMALL) & (strain >= fraction)
         # axes on their way move by many standard errors; in normal rows of one rate they only wander
         moved = float(np.sqrt((strain[told] ** 2).mean())) if told.any() else 0.0
         stalled = stalled + 1 if 0.5 * least < moved < _WANDERING else 0

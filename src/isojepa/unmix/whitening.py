@@ -2,7 +2,7 @@
 
 Rows are read in pieces, so that files larger than memory will do. What is searched on are at most as many
 rows as fit `_HELD` numbers, in blocks of successive rows from everywhere: rows along a path depend on their
-neighbours, and what is said of them rests on blocks that hardly do.
+neighbours, and what is said of them rests on blocks that hardly do, fewer where rows forget slowly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,8 @@ from isojepa.unmix.rotations import Pass
 from isojepa.unmix.shapes import Shapes, measure_shapes
 
 BLOCKS = 20  # half of them for each of two fits
+_FEWEST = 2  # where rows depend on their neighbours for long: of two, hardly anything is beyond chance
+_LONG = 3.0  # times that rows forget in a block, at least
 _HELD = 1 << 26  # numbers of one view in memory
 _MOST = 200_000  # rows among which axes are searched
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
@@ -174,10 +176,22 @@ def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
             second.append(whitening.white(chunk.h_next))
     found = sum(map(len, first))
     _check_rows(found, kept, " without NaN or Inf among those that are searched")
-    block = (
-        np.arange(found) * BLOCKS // found
-    )  # by what is left: rows that were left out may be a whole block
-    return Sample(torch.cat(first), torch.cat(second) if second else None, block)
+    rows_of = torch.cat(first)
+    block = np.arange(found) * _count_blocks(rows_of) // found  # of those left: others may be a whole block
+    return Sample(rows_of, torch.cat(second) if second else None, block)
+
+
+def _count_blocks(white: Tensor) -> int:
+    """How many blocks of successive rows hardly depend on each other, at most `BLOCKS`.
+
+    Rows are taken to forget as an autoregression does, n (1 - r) times among n, with r the correlation of
+    neighbours: that of all directions together, or that of the slowest as far as it is beyond chance.
+    """
+    count, dim = white.shape
+    near = (white[:-1].T @ white[1:]).double().numpy() / count
+    slowest = float(np.linalg.eigvalsh((near + near.T) / 2)[-1]) - 2 * np.sqrt(dim / count)
+    kept = min(max(float(np.trace(near)) / dim, slowest, 0.0), 1.0)
+    return int(np.clip(count * (1 - kept) / _LONG, _FEWEST, BLOCKS)) // 2 * 2
 
 
 def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
