@@ -34,6 +34,7 @@ _DEGREES = 5.0  # tolerances by which rates must differ
 DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
 _SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the same, but for what is left
 _RANKED = 20_000  # rows that normal scores are taken of
+_LOOKED = 1 << 23  # numbers among which dependence is looked for, of which there are several copies
 _PRIOR = 8.0  # pairs as good as said, that are counted besides
 _LARGEST = 50.0  # times the variance that one pair may show: beyond, it is another thing than chance
 
@@ -121,8 +122,10 @@ def name_axes(
     np.fill_diagonal(apart, False)
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
-    y = turned(sample.first, rotation.matrix)
-    dependence, partner, dependent = _dependence(y, sample.block)
+    some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
+    dependence, partner, dependent = _dependence(
+        turned(sample.first[some], rotation.matrix), sample.block[some]
+    )
     return Naming(
         by_shape,
         by_rate,
