@@ -189,7 +189,8 @@ def _count_blocks(white: Tensor) -> int:
     """
     count, dim = white.shape
     near = (white[:-1].T @ white[1:]).double().numpy() / count
-    slowest = float(np.linalg.eigvalsh((near + near.T) / 2)[-1]) - 2 * np.sqrt(dim / count)
+    largest = min(float(np.linalg.eigvalsh((near + near.T) / 2)[-1]), 1.0)
+    slowest = largest - 2 * np.sqrt(dim / count * (1 - largest**2))  # that of rows without any is not 0
     kept = min(max(float(np.trace(near)) / dim, slowest, 0.0), 1.0)
     return int(np.clip(count * (1 - kept) / _LONG, _FEWEST, BLOCKS)) // 2 * 2
 
