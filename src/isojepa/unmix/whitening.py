@@ -185,12 +185,13 @@ def _count_blocks(white: Tensor) -> int:
     """How many blocks of successive rows hardly depend on each other, at most `BLOCKS`.
 
     Rows are taken to forget as an autoregression does, n (1 - r) times among n, with r the correlation of
-    neighbours: that of all directions together, or that of the slowest as far as it is beyond chance.
+    neighbours: that of all directions together, or that of the slowest if it is beyond chance.
     """
     count, dim = white.shape
     near = (white[:-1].T @ white[1:]).double().numpy() / count
-    largest = min(float(np.linalg.eigvalsh((near + near.T) / 2)[-1]), 1.0)
-    slowest = largest - 2 * np.sqrt(dim / count * (1 - largest**2))  # that of rows without any is not 0
+    slowest = float(np.linalg.eigvalsh((near + near.T) / 2)[-1])
+    if slowest < 3 * np.sqrt(dim / count):  # as rows that do not depend on each other have it
+        slowest = 0.0
     kept = min(max(float(np.trace(near)) / dim, slowest, 0.0), 1.0)
     return int(np.clip(count * (1 - kept) / _LONG, _FEWEST, BLOCKS)) // 2 * 2
 
