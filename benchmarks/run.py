@@ -39,6 +39,7 @@ from isojepa.runs import build_all
 from isojepa.training.recipe import Recipe
 from isojepa.training.records import versions
 from rendering import rendering
+from unmix import unmixing
 
 RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
 
@@ -137,7 +138,8 @@ def main() -> int:
     """Measure, print, write; the exit code is 1 when a target is missed.
 
     Arguments are the groups to measure, by default all: sigreg, lejepa, step, reference, busy, starting,
-    infonce, certificates, sweeping, views, pretraining, comparing, rendering, planning, demo.
+    infonce, certificates, sweeping, views, pretraining, comparing, rendering, planning,
+    unmix, demo.
     """
     published = Config(
         encoder=MLPSpec(width=256, layers=4),
@@ -168,6 +170,7 @@ def main() -> int:
         "comparing": comparing,
         "rendering": rendering,
         "planning": planning,
+        "unmix": unmixing,
         "demo": demo,
     }
     chosen = sys.argv[1:] or list(groups)

@@ -13,7 +13,6 @@ CUES = {
     "alone": "as the only one there is",
     "none": "by nothing",
 }
-DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,15 @@ class Axis:
         number: its place, from 0.
         cue: what tells it from all others, a key of `CUES`; "none" in a block.
         block: the axes that it is not told apart from, itself included.
-        error: standard error of its direction in radians, by the information of the rows; inf in a block.
+        error: standard error of its direction in radians, by the information of the rows about its angles and
+            about the covariance that made them white; inf in a block.
         stability: cosine between the directions that two halves of the rows gave, each from its own start.
         departure: 1 - corr(y, normal scores of y)^2, 0 for a normal law.
         correlation: across a pair; None without second views.
         dependence: the largest correlation of its size with the size or value of another axis: what unmixing
             left; 0 for independent ones, but for chance.
         partner: the axis that this is with.
+        dependent: whether that is more than chance, and more than a little.
         warp: what straightens it; None in a block, and where `reason` tells why.
         reason: why it has no name or no warp, in a sentence; empty if it has both.
     """
@@ -44,6 +45,7 @@ class Axis:
     correlation: float | None
     dependence: float
     partner: int
+    dependent: bool = False
     warp: Warp | None = None
     reason: str = ""
 
@@ -56,12 +58,7 @@ class Axis:
     def note(self) -> str:
         """What is to be minded: what it depends on, or why it has no name or no warp; empty if nothing."""
         parts = [self.reason] if self.reason else []
-        if (
-            self.named
-            and self.dependence > DEPENDENT
-            and len(self.block) == 1
-            and self.partner != self.number
-        ):
+        if self.named and self.dependent:
             parts.insert(
                 0,
                 f"depends on axis {self.partner} (its size by {self.dependence:.2f}): the world is not "

@@ -31,7 +31,10 @@ _CHANCE = 1e-3
 _TURNED = 0.15  # cosine between an axis of one half and another of the other half, from which they are mixed
 _FOUND = 0.9  # cosine of an axis with itself in both halves, at least
 _DEGREES = 5.0  # tolerances by which rates must differ
+DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
+_SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the same, but for what is left
 _RANKED = 20_000  # rows that normal scores are taken of
+_LOOKED = 1 << 23  # numbers among which dependence is looked for, of which there are several copies
 _PRIOR = 8.0  # pairs as good as said, that are counted besides
 _LARGEST = 50.0  # times the variance that one pair may show: beyond, it is another thing than chance
 
@@ -63,6 +66,7 @@ class Naming:
         correlation: (dim,) across a pair; None without second views.
         dependence: (dim,) the largest correlation of its size with the size or the value of another.
         partner: (dim,) which other that is.
+        dependent: (dim,) whether that is more than `DEPENDENT`, and more than chance.
         excess: by how much the angles between both halves are larger than rows that do not depend on their
             neighbours would make them, as a factor of the variance.
     """
@@ -75,6 +79,7 @@ class Naming:
     correlation: np.ndarray | None
     dependence: np.ndarray
     partner: np.ndarray
+    dependent: np.ndarray
     excess: float
 
 
@@ -117,8 +122,10 @@ def name_axes(
     np.fill_diagonal(apart, False)
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
-    y = turned(sample.first, rotation.matrix)
-    dependence, partner = _dependence(y)
+    some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
+    dependence, partner, dependent = _dependence(
+        turned(sample.first[some], rotation.matrix), sample.block[some]
+    )
     return Naming(
         by_shape,
         by_rate,
@@ -128,6 +135,7 @@ def name_axes(
         correlation,
         dependence,
         partner,
+        dependent,
         _excess(cosines, halves, order, len(sample.first)),
     )
 
@@ -195,19 +203,28 @@ def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
     return np.asarray((value if sign > 0 else np.abs(value)) > reach * error)
 
 
-def _dependence(y: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The largest correlation of each axis's size with another's size or value, either way, and which."""
+def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The largest correlation of each axis's size with another's size or value, which that is, if sure."""
     dim = y.shape[1]
     if dim == 1:
-        return np.zeros(1), np.zeros(1, int)
+        return np.zeros(1), np.zeros(1, int), np.zeros(1, bool)
     size = y.abs()
-    size = (size - size.mean(0)) / size.std(0)
+    size = (size - size.mean(0)) / size.std(0).clamp_min(_SPREAD)
     value = (y - y.mean(0)) / y.std(0)
-    sizes = (size.T @ size / len(y)).abs()
-    crossed = (size.T @ value / len(y)).abs()
-    found = torch.maximum(sizes, torch.maximum(crossed, crossed.T)).fill_diagonal_(0)
-    largest = found.max(1)
-    return largest.values.double().numpy(), largest.indices.numpy()
+    crossed = size.T @ value
+    kinds = torch.stack((size.T @ size, crossed, crossed.T)) / len(y)
+    strength, kind = kinds.abs().max(0)
+    largest, partner = strength.fill_diagonal_(0).max(1)
+    kind = kind.gather(1, partner[:, None])[:, 0]
+    # the same one of the three, block by block
+    own = torch.where(kind < 2, size, value)
+    other = torch.where(kind == 1, value[:, partner], size[:, partner])
+    each = np.stack([(own * other)[torch.from_numpy(block == one)].mean(0) for one in np.unique(block)])
+    error = each.std(0, ddof=1) / np.sqrt(len(each))
+    reach = float(scipy.special.stdtrit(len(each) - 1, 1 - _CHANCE / (3 * dim * (dim - 1))))
+    sure = np.abs(each.mean(0)) > reach * error
+    found = largest.double().numpy()
+    return found, partner.numpy(), sure & (found > DEPENDENT)
 
 
 def _excess(

@@ -24,7 +24,11 @@ from isojepa.unmix.shapes import LEARNED, Shapes, learn_scores, measure_shapes, 
 _SEARCH = 80  # steps of the search at most
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
 _NEWTON = 40
-_SMALL = 1e-5  # angle of a step that ends it
+_SMALL = 1e-5  # angle of a step that ends it,
+_FRACTION = 0.02  # or one that is so small against its standard error;
+_COARSE = 0.1  # in half of the rows, that are to show which axes there are
+_WANDERING = 2.0  # standard errors that axes move by where nothing holds them, at most
+_STALLED = 8  # steps of that size in a row that do not get smaller: there is nothing to settle at
 _LARGEST = 0.5  # angle of a step
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
@@ -57,6 +61,11 @@ class Rotation:
         """(dim, dim) of one row about the angle of every pair."""
         return np.asarray(self.shape[:, None] + self.shape + self.rate)
 
+    def told(self, rows: int) -> float:
+        """How much so many rows tell of all angles together, in nats: what a start is chosen by."""
+        pairs = np.triu_indices(len(self.shape), 1)
+        return float(np.log1p(rows * self.information[pairs]).sum() / 2)
+
 
 def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random.Generator) -> Rotation:
     """Search the axes of white rows from a random rotation.
@@ -66,13 +75,14 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
         lagged: (dim, dim) symmetric lagged covariances of the same rows, as many as there are lags.
         source: draws the first rotation.
     """
-    dim = white.shape[1]
-    found = [refine_rotation(_search(white, source), pass_over(white), white, lagged, len(white))]
+    starts = [_search(white, source)]
     if lagged:  # axes of unequal rates, of any shape
-        slow = np.linalg.eigh(np.sum(lagged, axis=0))[1].T
-        found.append(refine_rotation(slow, pass_over(white), white, lagged, len(white)))
-    pairs = np.triu_indices(dim, 1)
-    return max(found, key=lambda one: float(np.log1p(len(white) * one.information[pairs]).sum()))
+        starts.append(np.linalg.eigh(np.sum(lagged, axis=0))[1].T)
+    found = [
+        refine_rotation(start, pass_over(white), white, lagged, len(white), fraction=_COARSE)
+        for start in starts
+    ]
+    return max(found, key=lambda one: one.told(len(white)))
 
 
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
@@ -104,6 +114,7 @@ def refine_rotation(
     lagged: Sequence[np.ndarray],
     rows: int,
     most: int = _NEWTON,
+    fraction: float = _FRACTION,
 ) -> Rotation:
     """Steps of Newton from a rotation, each one pass over the rows.
 
@@ -114,8 +125,9 @@ def refine_rotation(
         lagged: lagged covariances.
         rows: that a pass sees.
         most: steps at most.
+        fraction: of its standard error, below which an angle has settled.
     """
-    steps = 0
+    steps, stalled, least = 0, 0, np.inf
     while True:
         scores = learn_scores(some @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(some.dtype))
         shapes = one_pass(matrix, scores)
@@ -129,7 +141,13 @@ def refine_rotation(
         np.fill_diagonal(angles, 0.0)
         angles = np.clip(angles, -_LARGEST, _LARGEST)
         told = information > 5 * _FAINT / rows  # the others have no angle to settle at
-        if steps == most or np.abs(angles * told).max(initial=0.0) < _SMALL:
+        strain = np.abs(angles) * np.sqrt(information * rows)  # steps in standard errors
+        unsettled = told & (np.abs(angles) >= _SMALL) & (strain >= fraction)
+        # axes on their way move by many standard errors; in normal rows of one rate they only wander
+        moved = float(np.sqrt((strain[told] ** 2).mean())) if told.any() else 0.0
+        stalled = stalled + 1 if 0.5 * least < moved < _WANDERING else 0
+        least = min(least, moved)
+        if steps == most or stalled == _STALLED or not unsettled.any():
             return Rotation(matrix, scores, kappa, rate, steps)
         matrix = nearest_rotation(scipy.linalg.expm((angles - angles.T) / 2) @ matrix)
         steps += 1
@@ -143,10 +161,10 @@ def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray
         turned = matrix @ one @ matrix.T
         own = np.diag(turned)
         slope = own - own[:, None]
-        # of (y_i y_j' + y_j y_i') / 2 for independent axes, given that (y_i y_j + y_i' y_j') / 2 has mean 0,
-        # as it has in rows that are white; lags of one path tell much the same
+        # of s = (y_i y_j' + y_j y_i') / 2 for independent axes, from which making rows white takes shared w,
+        # w = (y_i y_j + y_i' y_j') / 2 of the same variance; lags of one path tell much the same
         whole, shared = (1 + np.outer(own, own)) / 2, (own + own[:, None]) / 2
-        variance = np.maximum(whole - shared**2 / whole, _STILL) * len(lagged)
+        variance = np.maximum(whole * (1 + shared**2) - 2 * shared**2, _STILL) * len(lagged)
         pull += turned * slope / variance
         information += slope**2 / variance
     return pull, information

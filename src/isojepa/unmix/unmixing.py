@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 
-from isojepa.arguments import check_count, check_number, checked
-from isojepa.certificates.embeddings import Embeddings, real_array
+from isojepa.arguments import check_count, check_number, check_type, checked
+from isojepa.certificates.embeddings import Embeddings, real_array, to_float64
 from isojepa.certificates.inputs import along_paths
 from isojepa.names import choose
 from isojepa.seeds import numpy_generator
@@ -106,9 +107,9 @@ class Unmixing:
         sample = take_sample(embeddings, whitening)
         tell(1, 4, "axes")
         halves = find_halves(sample, numpy_generator(self.seed, "unmix"))
-        start = halves[0].matrix
+        start = max(halves, key=lambda half: half.told(len(sample.first)))
         rotation = refine_rotation(
-            start, pass_over(sample.first), sample.first, whitening.lagged, len(sample.first)
+            start.matrix, pass_over(sample.first), sample.first, whitening.lagged, len(sample.first)
         )
         tell(2, 4, "all rows")
         if len(sample.first) < whitening.rows:
@@ -168,14 +169,12 @@ class Unmixing:
             return "One dimension: there is nothing to tell apart."
         if self.named_ == count:
             return f"All {count} axes are told apart, each up to its sign."
-        blocks = ", ".join(f"{len(block)}" for block in self.blocks_)
-        rest = f"the others stay {_counted(self.blocks_)} of {blocks}, any rotation of which is as good"
         if not self.named_:
             return (
                 f"No axis can be named: {next(axis.reason for axis in self.axes_)}. "
                 "In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
             )
-        return f"{self.named_} of {count} axes are told apart, each up to its sign; {rest}."
+        return f"{self.named_} of {count} axes are told apart, each up to its sign; {_rest(self.blocks_)}."
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, as plain values."""
@@ -232,8 +231,19 @@ class Unmixing:
     def __sklearn_is_fitted__(self) -> bool:
         return "axes_" in vars(self)
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="transformer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(),
+        )
+
     def __getattr__(self, name: str) -> Any:
-        if name in type(self).__annotations__:  # only what is not there yet comes here
+        # only what is not there yet comes here, and properties that needed it
+        if "axes_" not in vars(self) and (name in Unmixing.__annotations__ or hasattr(Unmixing, name)):
             raise NotFitted(f"the axes must be found first, by fit, got none when asked for {name}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -241,6 +251,8 @@ class Unmixing:
         if self.dim is not None:
             check_count("dim", self.dim)
         check_number("tolerance", self.tolerance, "lie in [0, 1)", lambda value: 0 <= value < 1)
+        for name, kind in (("straighten", bool), ("drop", bool), ("seed", int)):
+            check_type(name, getattr(self, name), kind)
 
     def _rows(self, name: str, rows: Any, like: np.ndarray) -> np.ndarray:
         found = real_array(name, rows, "samples, dim")
@@ -251,7 +263,8 @@ class Unmixing:
         return found
 
     def _keep(self, whitening: Whitening, sample: Sample, rotation: Rotation, naming: Naming) -> None:
-        order = _order(naming)
+        cues = [_cue(naming, axis, self.tolerance) for axis in range(len(naming.together))]
+        order = _order(naming, np.array([cue != "none" for cue, _ in cues]))
         matrix, inverse = rotation.matrix @ whitening.matrix, whitening.inverse @ rotation.matrix.T
         sign = np.sign(matrix[np.arange(len(matrix)), np.abs(matrix).argmax(1)])
         self.matrix_ = (matrix * sign[:, None])[order]
@@ -259,12 +272,13 @@ class Unmixing:
         self.mean_, self.rows_, self.n_features_in_ = whitening.mean, whitening.rows, len(whitening.mean)
         place = np.argsort(order)
         axes = []
-        rows = rotation.information * whitening.rows / naming.excess
+        rows = whitening.rows / naming.excess
+        # an angle errs by its own equation, and by half of a covariance that is 0 in the world
+        square = 1 / np.maximum(rotation.information * rows, 1e-12) + 1 / (4 * rows)
         for number, old in enumerate(order.tolist()):
             block = tuple(sorted(place[naming.together[old]].tolist()))
-            cue, reason = _cue(naming, old, self.tolerance)
-            others = np.delete(rows[old], old)
-            error = float(np.sqrt((1 / np.maximum(others, 1e-12)).sum())) if cue != "none" else float("inf")
+            cue, reason = cues[old]
+            error = float(np.sqrt(np.delete(square[old], old).sum())) if cue != "none" else float("inf")
             correlation = None if naming.correlation is None else float(naming.correlation[old])
             warp: Warp | None = None
             if cue != "none" and self.straighten:
@@ -280,6 +294,7 @@ class Unmixing:
                     correlation,
                     float(naming.dependence[old]),
                     int(place[naming.partner[old]]),
+                    bool(naming.dependent[old]),
                     warp,
                     reason,
                 )
@@ -330,18 +345,29 @@ def _given(
         return Embeddings(h, h_next, drop=drop), ()
     if h is not None or h_next is not None:
         raise ValueError("paths bring their own pairs, got h too: leave one out")
-    block = paths if isinstance(paths, list | tuple) else np.moveaxis(_block(paths), 1, 0)
-    along = along_paths("paths", list(block))
-    arrays = [np.asarray(path, dtype=np.float64) for path in block]
+    block = list(paths) if isinstance(paths, list | tuple) else list(np.moveaxis(_block(paths), 1, 0))
+    block = [path.detach().cpu() if isinstance(path, torch.Tensor) else path for path in block]
+    along = along_paths("paths", block)
+    arrays = [to_float64(path) for path in block]
     later = []
     for lag in _LAGS:
         long = [path for path in arrays if len(path) > lag]
         if sum(len(path) - lag for path in long) > 10 * arrays[0].shape[1]:
-            later.append((np.concatenate([p[:-lag] for p in long]), np.concatenate([p[lag:] for p in long])))
+            first, second = (
+                np.concatenate([p[:-lag] for p in long]),
+                np.concatenate([p[lag:] for p in long]),
+            )
+            keep = np.isfinite(first).all(1) & np.isfinite(second).all(
+                1
+            )  # `Embeddings` refuses, or drops them
+            later.append((first[keep], second[keep]))
     return Embeddings(along.first, along.second, drop=drop), later
 
 
 def _block(paths: Any) -> np.ndarray:
+    if isinstance(paths, torch.Tensor):
+        paths = paths.detach().cpu()
+        paths = paths.float() if paths.dtype == torch.bfloat16 else paths  # which NumPy does not know
     found = np.asarray(paths)
     if found.ndim != 3:
         raise ValueError(
@@ -350,12 +376,12 @@ def _block(paths: Any) -> np.ndarray:
     return found
 
 
-def _order(naming: Naming) -> np.ndarray:
+def _order(naming: Naming, named: np.ndarray) -> np.ndarray:
     """Named axes first, the slowest or least normal of them before others; then blocks, the largest last."""
     size = naming.together.sum(1)
-    first = np.argmax(naming.together, axis=1)  # of each block
     within = -naming.departure if naming.correlation is None else -naming.correlation
-    return np.lexsort((within, first, size))
+    first = np.where(naming.together, within, np.inf).min(1)  # of each block
+    return np.lexsort((within, first, size, ~named))
 
 
 def _cue(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
@@ -369,7 +395,10 @@ def _cue(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
         if (naming.by_shape | naming.by_rate)[axis][inside].all():
             return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
         rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
-        near = "that is normal" if tolerance == 0 else f"within {tolerance:g} of normal, as the other's,"
+        if naming.departure[naming.together[axis]].max() >= max(tolerance, 1e-12):
+            near = "that is normal, as the other's, for all that these rows tell,"
+        else:
+            near = f"within {tolerance:g} of normal, as the other's,"
         return "none", f"a law {near} and {rate}"
     if naming.stability[axis] < _FOUND:
         return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
@@ -389,8 +418,21 @@ def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str
         return None, f"not straightened: {error}"
 
 
-def _counted(blocks: Sequence[tuple[int, ...]]) -> str:
-    return "a block" if len(blocks) == 1 else f"{len(blocks)} blocks"
+def _rest(blocks: Sequence[tuple[int, ...]]) -> str:
+    """What the axes without a name are."""
+    sizes = [len(block) for block in blocks if len(block) > 1]
+    coarse = len(blocks) - len(sizes)
+    told = []
+    if sizes:
+        counted = "a block" if len(sizes) == 1 else f"{len(sizes)} blocks"
+        told.append(
+            f"{sum(sizes)} stay {counted} of {', '.join(map(str, sizes))}, any rotation of which is as good"
+        )
+    if coarse:
+        told.append(
+            f"{coarse} {'has' if coarse == 1 else 'have'} no direction that two halves of the rows agree on"
+        )
+    return "; ".join(told)
 
 
 def _arguments() -> list[str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from isojepa.opening import parse_json
+from isojepa.arguments import check_count, check_number
+from isojepa.opening import TEXT, parse_json, size_of
 from isojepa.training.tensors import load_tensors, save_tensors
 from isojepa.unmix.axes import CUES, Axis
 from isojepa.unmix.warps import Warp
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _NOTE = "isojepa-unmixing"
 _TENSORS = ("matrix", "inverse", "mean")
+_NEAR = 1e-6  # of the identity, for a matrix times its inverse
 
 
 def save_unmixing(fitted: "Unmixing", path: Path) -> None:
@@ -46,18 +48,27 @@ def load_unmixing(path: Path) -> "Unmixing":
     matrix, inverse, mean = (tensors[name] for name in _TENSORS)
     shaped = matrix.ndim == 2 and inverse.shape == matrix.T.shape and mean.shape == matrix.shape[1:]
     if not shaped or not all(
-        bool(one.is_floating_point() and one.isfinite().all()) for one in tensors.values()
+        bool(one.numel() and one.is_floating_point() and one.isfinite().all()) for one in tensors.values()
     ):
         raise ValueError(f"{path} is damaged: its matrices do not fit each other, or are not finite")
+    off = (matrix.double() @ inverse.double() - torch.eye(len(matrix), dtype=torch.float64)).abs().max()
+    if not off < _NEAR:
+        raise ValueError(f"{path} is damaged: its matrices are not inverse to each other")
+    if len(header[_NOTE]) > TEXT:
+        raise ValueError(
+            f"{path} must have notes of at most {size_of(TEXT)}, got {size_of(len(header[_NOTE]))}"
+        )
     try:
         notes = parse_json(header[_NOTE].encode())
         fitted = Unmixing(**notes["parameters"])
         axes = tuple(_axis(one, number, len(matrix)) for number, one in enumerate(notes["axes"]))
-        rows = int(notes["rows"])
-    except (ValueError, KeyError, TypeError) as error:
+        rows = check_count("rows", notes["rows"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} has notes that cannot be read: {error}") from error
     if len(axes) != len(matrix):
         raise ValueError(f"{path} is damaged: it tells of {len(axes)} axes and has {len(matrix)}")
+    if any(axes[other].block != axis.block for axis in axes for other in axis.block):
+        raise ValueError(f"{path} is damaged: its axes tell of blocks that do not fit each other")
     fitted.matrix_, fitted.inverse_, fitted.mean_ = (
         tensors[name].double().numpy().copy() for name in _TENSORS
     )
@@ -77,20 +88,28 @@ def _axis(told: dict[str, Any], number: int, count: int) -> Axis:
     Raises:
         ValueError: a note is not what it should be.
     """
-    block = tuple(told["block"])
-    if not all(isinstance(one, int) and 0 <= one < count for one in (*block, told["partner"])):
-        raise ValueError(f"axes must be told by numbers below {count}, got {block} and {told['partner']}")
-    if told["number"] != number or told["cue"] not in CUES or number not in block:
-        raise ValueError(f"axis {number} is told of as {told['number']!r}, cue {told['cue']!r}")
-    numbers = {name: float(told[name]) for name in ("stability", "departure", "dependence")}
+    if not isinstance(told["block"], list) or not isinstance(told["dependent"], bool):
+        raise ValueError(f"axis {number} must have a block and whether it is dependent")
+    block = tuple(check_count("block", one, 0, count - 1) for one in told["block"])
+    cue, named = told["cue"], told["cue"] != "none"
+    if told["number"] != number or cue not in CUES or number not in block or len(set(block)) < len(block):
+        raise ValueError(f"axis {number} is told of as {told['number']!r}, cue {cue!r}, block {block}")
+    if (told["error"] is None) is named or (named and len(block) > 1):
+        raise ValueError(f"axis {number} must have an error and no block if it is named, and only then")
+    positive = ("not be negative", lambda value: value >= 0)
     return Axis(
         number=number,
-        cue=told["cue"],
+        cue=cue,
         block=block,
-        error=float("inf") if told["error"] is None else float(told["error"]),
-        correlation=None if told["correlation"] is None else float(told["correlation"]),
-        partner=told["partner"],
+        error=check_number("error", told["error"], *positive) if named else float("inf"),
+        stability=check_number("stability", told["stability"], *positive),
+        departure=check_number("departure", told["departure"], "be a number"),
+        correlation=None
+        if told["correlation"] is None
+        else check_number("correlation", told["correlation"], "be a number"),
+        dependence=check_number("dependence", told["dependence"], *positive),
+        partner=check_count("partner", told["partner"], 0, count - 1),
+        dependent=told["dependent"],
         warp=None if told["warp"] is None else Warp.from_dict(told["warp"]),
         reason=str(told["reason"]),
-        **numbers,
     )

@@ -2,7 +2,7 @@
 
 Rows are read in pieces, so that files larger than memory will do. What is searched on are at most as many
 rows as fit `_HELD` numbers, in blocks of successive rows from everywhere: rows along a path depend on their
-neighbours, and what is said of them rests on blocks that hardly do.
+neighbours, and what is said of them rests on blocks that hardly do, fewer where rows forget slowly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,12 @@ from isojepa.unmix.rotations import Pass
 from isojepa.unmix.shapes import Shapes, measure_shapes
 
 BLOCKS = 20  # half of them for each of two fits
+_FEWEST = 2  # where rows depend on their neighbours for long: of two, hardly anything is beyond chance
+_LONG = 3.0  # times that rows forget in a block, at least
 _HELD = 1 << 26  # numbers of one view in memory
 _MOST = 200_000  # rows among which axes are searched
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
+_FLAT = 1e-6  # variance of a white direction in half of the rows, below which it does not vary there
 _TAIL = 0.05  # share of a column's variance in one row, from which it is no variance
 _NAMED = 8  # columns that a message names
 
@@ -32,6 +35,7 @@ class Whitening:
         mean: (dim,) of the rows.
         matrix: (kept, dim) to white coordinates.
         inverse: (dim, kept) back.
+        scale: (dim,) standard deviations of the columns.
         lagged: (kept, kept) symmetric, for each lag; none without second views.
         rows: how many there are.
     """
@@ -39,6 +43,7 @@ class Whitening:
     mean: np.ndarray
     matrix: np.ndarray
     inverse: np.ndarray
+    scale: np.ndarray
     lagged: tuple[np.ndarray, ...]
     rows: int
 
@@ -72,7 +77,8 @@ class Sample:
         views = [view for view in (self.first, self.second) if view is not None]
         covariance = np.mean([(view.T @ view).double().numpy() / len(view) for view in views], axis=0)
         values, vectors = np.linalg.eigh(covariance)
-        matrix = (vectors / np.sqrt(values)) @ vectors.T
+        # a direction that varies in the other half alone stays without variance: the halves disagree on it
+        matrix = (vectors / np.sqrt(np.maximum(values, _FLAT))) @ vectors.T
         turn = torch.from_numpy(matrix).to(self.first.dtype)
         first, *second = (view @ turn for view in views)
         return Sample(first, second[0] if second else None, self.block), matrix
@@ -99,32 +105,35 @@ def whiten(
         ValueError: rows are not finite, too few, do not vary in a direction, or have tails without variance.
     """
     width = embeddings.dim
-    if len(embeddings) < 2 * width + 20:
-        raise ValueError(
-            f"h must have more rows than that to unmix {width} dimensions, at least {2 * width + 20}, got "
-            f"{len(embeddings)}"
-        )
-    count, shift = 0, None
-    total, largest = np.zeros(width), np.zeros(width)
+    _check_rows(len(embeddings), width)
+    count, shift = 0, np.zeros(width)
+    largest = np.zeros(width)
     squares, cross = np.zeros((width, width)), np.zeros((width, width))
-    sums = [np.zeros(width), np.zeros(width)]
+    sums, powers = np.zeros((2, width)), np.zeros((2, width))
     for chunk in embeddings.chunks():
-        shift = chunk.h.mean(0) if shift is None else shift
+        if not len(chunk):  # all of them left out
+            continue
+        shift = shift if count else chunk.h.mean(0)
         views = [view - shift for view in _views(chunk)]
         for place, view in enumerate(views):
             squares += view.T @ view
             sums[place] += view.sum(0)
-            largest = np.maximum(largest, (view**2).max(0, initial=0.0))
+            square = view**2
+            powers[place] += square.sum(0)
+            largest = np.maximum(largest, square.max(0))
         if len(views) == 2:
             cross += views[0].T @ views[1]
         count += len(chunk)
-    if shift is None or count < 2:
-        raise ValueError(f"h must have rows without NaN or Inf, got {count}")
+    _check_rows(count, width, " without NaN or Inf")
     views_seen = 2 if embeddings.paired else 1
     total = (sums[0] + sums[1]) / (views_seen * count)
     covariance = squares / (views_seen * count) - np.outer(total, total)
     _check_spread(covariance, shift, largest, views_seen * count)
-    values, vectors = np.linalg.eigh(covariance)
+    _check_views((powers - sums**2 / count)[:views_seen] / count)
+    scale = np.sqrt(np.diag(covariance))
+    # principal directions depend on the scales of the columns; where all are kept, those must not matter
+    units = scale if dim is None else np.full(width, scale.max())
+    values, vectors = np.linalg.eigh(covariance / np.outer(units, units))
     kept = width if dim is None else dim
     if kept > width:
         raise ValueError(f"dim must be at most the {width} dimensions that h has, got {kept}")
@@ -132,42 +141,69 @@ def whiten(
     if spanned < kept:
         raise ValueError(f"h must vary in every direction, got {spanned} of {width}: ask for dim={spanned}")
     values, vectors = values[::-1][:kept], vectors[:, ::-1][:, :kept]
-    matrix = (vectors / np.sqrt(values)).T
+    matrix = (vectors / np.sqrt(values)).T / units
     lagged = []
     if embeddings.paired:
-        lagged.append(cross / count - np.outer(sums[0], sums[1]) / count**2)
+        # about the mean of both views, as the covariance is: views that nearly agree tell by tiny numbers
+        means = sums / count
+        lagged.append(
+            cross / count - np.outer(means[0], total) - np.outer(total, means[1]) + np.outer(total, total)
+        )
     for first, second in later:
-        lagged.append((first - first.mean(0)).T @ (second - second.mean(0)) / len(first))
+        lagged.append((first - shift - total).T @ (second - shift - total) / len(first))
     turned = tuple(matrix @ ((one + one.T) / 2) @ matrix.T for one in lagged)
-    return Whitening(shift + total, matrix, vectors * np.sqrt(values), turned, count)
+    inverse = vectors * np.sqrt(values) * units[:, None]
+    return Whitening(shift + total, matrix, inverse, scale, turned, count)
 
 
 def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
-    """White rows that fit memory: all of them, or blocks of successive ones from everywhere."""
+    """White rows that fit memory: all of them, or blocks of successive ones from everywhere.
+
+    Raises:
+        ValueError: too few of them are finite.
+    """
     rows, kept = len(embeddings), len(whitening.matrix)
-    each = min(rows, _MOST, _HELD // kept) // BLOCKS
+    each = min(rows, max(min(_MOST, _HELD // kept), 4 * kept + BLOCKS)) // BLOCKS
     starts = np.linspace(0, rows - each, BLOCKS).round().astype(int)
     if each * BLOCKS >= rows - BLOCKS:  # all of them
         starts, each = np.arange(BLOCKS) * rows // BLOCKS, 0
     ends = starts + each if each else np.append(starts[1:], rows)
-    first, second, block = [], [], []
-    for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+    first, second = [], []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         chunk = embeddings.rows(start, end)
         first.append(whitening.white(chunk.h))
         if chunk.h_next is not None:
             second.append(whitening.white(chunk.h_next))
-        block.append(np.full(len(chunk), index))
-    return Sample(torch.cat(first), torch.cat(second) if second else None, np.concatenate(block))
+    found = sum(map(len, first))
+    _check_rows(found, kept, " without NaN or Inf among those that are searched")
+    rows_of = torch.cat(first)
+    block = np.arange(found) * _count_blocks(rows_of) // found  # of those left: others may be a whole block
+    return Sample(rows_of, torch.cat(second) if second else None, block)
+
+
+def _count_blocks(white: Tensor) -> int:
+    """How many blocks of successive rows hardly depend on each other, at most `BLOCKS`.
+
+    Rows are taken to forget as an autoregression does, n (1 - r) times among n, with r the correlation of
+    neighbours: that of all directions together, or that of the slowest if it is beyond chance.
+    """
+    count, dim = white.shape
+    near = (white[:-1].T @ white[1:]).double().numpy() / count
+    slowest = float(np.linalg.eigvalsh((near + near.T) / 2)[-1])
+    if slowest < 3 * np.sqrt(dim / count):  # as rows that do not depend on each other have it
+        slowest = 0.0
+    kept = min(max(float(np.trace(near)) / dim, slowest, 0.0), 1.0)
+    return int(np.clip(count * (1 - kept) / _LONG, _FEWEST, BLOCKS)) // 2 * 2
 
 
 def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     """A pass over all rows, read in pieces."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = torch.from_numpy((matrix @ whitening.matrix).T.astype(np.float32).copy())
+        turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).T.astype(np.float32).copy())
         kept = len(matrix)
         products, slopes, count = np.zeros((kept, kept)), np.zeros(kept), 0
-        for piece in _pieces(embeddings, whitening.mean):
+        for piece in _pieces(embeddings, whitening):
             found = measure_shapes(piece @ turn, scores)
             products += found[0].double().numpy()
             slopes += found[1].double().numpy()
@@ -177,28 +213,48 @@ def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     return one_pass
 
 
-def _pieces(embeddings: Embeddings, mean: np.ndarray) -> Iterator[Tensor]:
-    """All rows of the first view, centred, float32, so many at once as stay near the processor."""
+def _pieces(embeddings: Embeddings, whitening: Whitening) -> Iterator[Tensor]:
+    """All rows of the first view, standardised, float32, so many at once as stay near the processor."""
+    width = len(whitening.mean)
     for chunk in embeddings.chunks():
-        rows = torch.from_numpy((chunk.h - mean).astype(np.float32))
-        yield from rows.split(max(len(mean), (1 << 19) // len(mean)))
+        rows = torch.from_numpy(((chunk.h - whitening.mean) / whitening.scale).astype(np.float32))
+        yield from rows.split(max(width, (1 << 19) // width))
 
 
 def _views(chunk: Chunk) -> list[np.ndarray]:
     return [chunk.h] if chunk.h_next is None else [chunk.h, chunk.h_next]
 
 
+def _check_rows(count: int, width: int, which: str = "") -> None:
+    least = 2 * width + 20
+    if count < least:
+        raise ValueError(f"h must have at least {least} rows{which} to unmix {width} dimensions, got {count}")
+
+
 def _check_spread(covariance: np.ndarray, shift: np.ndarray, largest: np.ndarray, count: int) -> None:
     """Say which columns are constant, and whether a single row makes up a variance."""
     variances = np.diag(covariance)
-    rounding = (1e-7 * np.abs(shift)) ** 2 + 1e-200
+    rounding = (1e-12 * np.abs(shift)) ** 2 + 1e-200
     still = np.flatnonzero(variances <= rounding)
     if len(still):
-        named = ", ".join(map(str, still[:_NAMED].tolist())) + (", ..." if len(still) > _NAMED else "")
-        raise ValueError(f"h must vary in every column, got constant ones: {named}; leave them out")
+        raise ValueError(f"h must vary in every column, got constant ones: {_named(still)}; leave them out")
     share = float((largest / (count * variances)).max())
     if share > _TAIL + 20 / count:
         raise ValueError(
             f"h must have tails with a variance to be made white, got one row of {count} with {share:.0%} of "
             "a column's: leave out what is no measurement, or bring ranks"
         )
+
+
+def _check_views(variances: np.ndarray) -> None:
+    """Say which columns vary in one view and stand still in the other: (views, dim)."""
+    still = np.flatnonzero(variances.min(0) < _FLAT * variances.max(0))
+    if len(still):
+        raise ValueError(
+            "h and h_next must be two views of one thing, got columns that vary in one of them alone: "
+            f"{_named(still)}"
+        )
+
+
+def _named(columns: np.ndarray) -> str:
+    return ", ".join(map(str, columns[:_NAMED].tolist())) + (", ..." if len(columns) > _NAMED else "")

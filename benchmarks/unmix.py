@@ -1,0 +1,118 @@
+"""Unmixing of many dimensions against scikit-learn's FastICA, and of more rows than memory should hold."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from measure import row
+
+WIDE = """
+import json, time, warnings
+import numpy as np
+from sklearn.decomposition import FastICA
+import isojepa as ij
+rows, dim = {rows}, {dim}
+rng = np.random.default_rng(0)
+sources = rng.laplace(size=(rows, dim)) / np.sqrt(2)
+mixing = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+h = sources @ mixing.T
+ij.unmix(rng.laplace(size=(500, 4)), straighten=False)  # load before the clock starts
+
+def error(matrix):
+    # mean 1 - |cos| of the axes with their latents
+    product = matrix @ mixing
+    return float(1 - np.abs(product / np.linalg.norm(product, axis=1, keepdims=True)).max(1).mean())
+
+start = time.perf_counter()
+ours = ij.unmix(h, straighten=False)
+found = {{"seconds": time.perf_counter() - start, "error": error(ours.matrix_), "named": ours.named_}}
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # that it has not settled within its steps is seen by its error
+    start = time.perf_counter()
+    theirs = FastICA(random_state=0, whiten="unit-variance").fit(h)
+found |= {{
+    "their_seconds": time.perf_counter() - start,
+    "their_error": error(theirs.components_),
+    "their_steps": theirs.n_iter_,
+}}
+print(json.dumps(found))
+"""
+
+LONG = """
+import json, time
+import numpy as np
+import isojepa as ij
+from isojepa.certificates import read_array
+from measure import forget_peak, peak_mib
+ij.unmix(np.random.default_rng(0).laplace(size=(500, 4)), straighten=False)
+before = forget_peak()
+h = read_array({h!r})
+from isojepa.certificates.embeddings import Embeddings
+read, passes = Embeddings.chunks, []
+def timed(self, *args):
+    begin = time.perf_counter()
+    yield from read(self, *args)
+    passes.append(time.perf_counter() - begin)
+Embeddings.chunks = timed
+start = time.perf_counter()
+found = ij.unmix(h, straighten=False)
+seconds = time.perf_counter() - start
+told = {{"seconds": seconds, "passes": passes, "mib": peak_mib() - before, "named": found.named_}}
+print(json.dumps(told))
+"""
+
+_PIECE = 250_000
+
+
+def unmixing(wide: tuple[int, int] = (100_000, 256), long: tuple[int, int] = (10_000_000, 64)) -> list[dict]:
+    """Time and accuracy of rows in memory, time and memory of rows on disk: (rows, dimensions) of each."""
+    found = _measured(WIDE.format(rows=wide[0], dim=wide[1]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "h.npy"
+        _write_rows(path, *long)
+        disk = _measured(LONG.format(h=str(path)))
+    if (found["named"], disk["named"]) != (wide[1], long[1]):
+        raise RuntimeError(f"axes must all be named, got {found}, {disk}")
+    what, where = f"unmix {wide[0]:,} x {wide[1]}", f"unmix {long[0]:,} x {long[1]} on disk"
+    return [
+        row(f"{what}: seconds", found["seconds"], -30, found),
+        row(
+            f"{what}: time, FastICA of scikit-learn / ours",
+            found["their_seconds"] / found["seconds"],
+            3,
+            found,
+        ),
+        row(
+            f"{what}: mean 1 - |cos| of the axes, ours / FastICA",
+            found["error"] / found["their_error"],
+            -1.05,
+            found,
+        ),
+        row(f"{where}: MiB", disk["mib"], -1024, disk),
+        row(f"{where}: seconds per pass", float(np.median(disk["passes"])), None, disk),
+    ]
+
+
+def _measured(code: str) -> dict:
+    here = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def _write_rows(path: Path, rows: int, dim: int) -> None:
+    """Laplace latents, rotated, float32."""
+    rng = np.random.default_rng(0)
+    mixing = np.linalg.qr(rng.standard_normal((dim, dim)))[0].astype(np.float32)
+    h = np.lib.format.open_memmap(path, "w+", np.float32, (rows, dim))
+    for start in range(0, rows, _PIECE):
+        count = min(_PIECE, rows - start)
+        h[start : start + count] = rng.laplace(size=(count, dim)).astype(np.float32) @ mixing.T
+    h.flush()

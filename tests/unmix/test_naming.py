@@ -1,0 +1,226 @@
+"""No names where nothing can be named, in many small worlds; tolerances; what a block is."""
+
+import functools
+
+import numpy as np
+import pytest
+import torch
+
+from isojepa.certificates.embeddings import Embeddings
+from isojepa.laws import Uniform
+from isojepa.seeds import generator
+from isojepa.unmix import unmix
+from isojepa.unmix.axes import CUES, Axis
+from isojepa.unmix.naming import Naming, _beyond_chance, _dependence, departures
+from isojepa.unmix.unmixing import _cue, _order, _rest
+from isojepa.unmix.whitening import take_sample, whiten
+from isojepa.worlds import Copula
+from tests.unmix.worlds import latents, normal_pairs, normal_paths, rotation
+
+
+def trial(seed: int) -> tuple[int, int, float, np.random.Generator]:
+    """Dimension, rows, correlation and source of a small world."""
+    return (
+        2 + seed % 4,
+        (60, 300, 1000)[seed % 3],
+        (0.5, 0.9, 0.98)[seed // 3 % 3],
+        np.random.default_rng(seed),
+    )
+
+
+def false_names(give, trials: int, **asked) -> int:
+    """Worlds in which something is named."""
+    return sum(
+        unmix(**give(*trial(seed)), straighten=False, seed=seed, **asked).named_ > 0 for seed in range(trials)
+    )
+
+
+def paired(dim: int, n: int, rho: float, rng: np.random.Generator) -> dict:
+    h, h_next = normal_pairs(n, dim, rho, rng)
+    return {"h": h, "h_next": h_next}
+
+
+def single(dim: int, n: int, rho: float, rng: np.random.Generator) -> dict:
+    return {"h": rng.standard_normal((n, dim))}
+
+
+def walked(dim: int, n: int, rho: float, rng: np.random.Generator) -> dict:
+    return {"paths": normal_paths(n // 5, 5, dim, rho, rng)}
+
+
+def one_path(dim: int, n: int, rho: float, rng: np.random.Generator) -> dict:
+    """Rows that depend on their neighbours, and nothing that says so."""
+    return {"h": normal_paths(n, 1, dim, rho, rng)[:, 0]}
+
+
+@functools.cache
+def hidden(dim: int, rho: float) -> Copula:
+    return Copula(dim=dim, law=Uniform(), rho=rho)
+
+
+def copula(dim: int, n: int, rho: float, rng: np.random.Generator) -> dict:
+    world = hidden(dim, rho)
+    views = world.sample(n, generator(int(rng.integers(1 << 30)), "copula"))
+    h, h_next = (world.embed(view).numpy() @ rotation(dim, n).T for view in views)
+    return {"h": h, "h_next": h_next}
+
+
+@pytest.mark.parametrize("give", [paired, single, walked, one_path, copula])
+def test_nothing_is_named_where_nothing_can_be(give):
+    # what is named at a tolerance is named at 0
+    assert false_names(give, 18, tolerance=0.0) <= 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("give", [paired, single, walked, one_path, copula])
+@pytest.mark.parametrize("tolerance", [0.0, 0.01])
+def test_false_names_are_at_most_one_in_twenty(give, tolerance):
+    assert false_names(give, 200, tolerance=tolerance) <= 10
+
+
+ENERGY = 0.003
+LEFT = {
+    "cubic": lambda z: (z**3 - 3 * z) / np.sqrt(6),
+    "square": lambda z: (z**2 - 1) / np.sqrt(2),
+    "product": lambda z: z * np.roll(z, 1, 1),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT)
+@pytest.mark.parametrize("dim", [2, 4])
+def test_what_an_encoder_left_of_a_normal_world_names_nothing(kind, dim):
+    views = normal_pairs(40_000, dim, 0.9, np.random.default_rng(dim))
+    h, h_next = (np.sqrt(1 - ENERGY) * z + np.sqrt(ENERGY) * LEFT[kind](z) for z in views)
+    assert unmix(h, straighten=False).named_ == 0
+    assert unmix(h, h_next, straighten=False).named_ == 0
+
+
+def test_a_tolerance_of_0_names_what_an_encoder_left():
+    z, _ = normal_pairs(100_000, 2, 0.9, np.random.default_rng(0))
+    h = np.sqrt(1 - ENERGY) * z + np.sqrt(ENERGY) * LEFT["cubic"](z)
+    assert unmix(h, straighten=False, tolerance=0.0).named_ == 2
+
+
+def test_rates_that_differ_by_less_than_the_tolerance_are_one():
+    y, y_next = latents(["normal", "normal"], [0.9, 0.8], n=20_000)
+    assert unmix(y, y_next, straighten=False).named_ == 2
+    assert unmix(y, y_next, straighten=False, tolerance=0.3).named_ == 0
+
+
+def test_departures_are_0_for_normal_rows_and_known_for_uniform_ones():
+    rng = np.random.default_rng(0)
+    found = departures(np.column_stack((rng.standard_normal(50_000), rng.uniform(size=50_000))))
+    # corr(u, normal score)^2 is 3 / pi
+    assert found == pytest.approx([0.0, 1 - 3 / np.pi], abs=0.003)
+
+
+def test_chance_is_kept_over_all_pairs_together():
+    rng = np.random.default_rng(0)
+    wrong = sum(
+        _beyond_chance(rng.standard_normal((20, 6)), sign).any() for sign in (1.0, -1.0) for _ in range(500)
+    )
+    assert wrong <= 5
+    shifted = rng.standard_normal((20, 3)) + np.array([0, 3, 0])
+    assert _beyond_chance(shifted, -1.0).tolist() == [
+        [False, True, False],
+        [True, False, True],
+        [False, True, False],
+    ]
+    assert not _beyond_chance(-np.abs(rng.standard_normal((20, 2))), 1.0).any()  # a sum below 0 tells nothing
+
+
+def test_dependence_is_seen_between_sizes_and_between_size_and_value():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((4000, 3))
+    y = np.column_stack((z[:, 0], (z[:, 0] ** 2 - 1) / np.sqrt(2), z[:, 1], z[:, 2] * np.abs(z[:, 1])))
+    block = np.arange(4000) * 20 // 4000
+    found, partner, sure = _dependence(torch.tensor(y), block)
+    assert partner.tolist() == [1, 0, 3, 2]
+    assert sure.all()
+    assert found[0] == pytest.approx(np.abs(np.corrcoef(np.abs(y[:, 0]), y[:, 1])[0, 1]), abs=1e-3)
+    _, _, sure = _dependence(torch.tensor(rng.standard_normal((200, 6))), np.arange(200) // 10)
+    assert not sure.any()
+    two = torch.tensor(rng.choice([-1.0, 1.0], (4000, 3)))
+    found, _, sure = _dependence(two, block)
+    assert np.isfinite(found).all()
+    assert not sure.any()
+
+
+def naming(together: list[list[int]], departure: list[float], **other) -> Naming:
+    """What is told apart, by the blocks of the axes."""
+    dim = len(departure)
+    inside = np.eye(dim, dtype=bool)
+    for block in together:
+        inside[np.ix_(block, block)] = True
+    plain = {
+        "by_shape": ~inside,
+        "by_rate": np.zeros((dim, dim), bool),
+        "stability": np.ones(dim),
+        "correlation": None,
+        "dependence": np.zeros(dim),
+        "partner": np.zeros(dim, int),
+        "dependent": np.zeros(dim, bool),
+        "excess": 1.0,
+    }
+    return Naming(together=inside, departure=np.array(departure), **(plain | other))
+
+
+def test_named_axes_come_first_the_slowest_or_least_normal_before_others():
+    found = naming([[0, 3], [1, 2, 5]], [0.0, 0.001, 0.002, 0.001, 0.1, 0.0, 0.2])
+    named = np.array([False, False, False, False, True, False, True])
+    assert _order(found, named).tolist() == [6, 4, 3, 0, 2, 1, 5]
+    rates = naming([], [0.1, 0.2, 0.3], correlation=np.array([0.5, 0.9, 0.7]))
+    assert _order(rates, np.ones(3, bool)).tolist() == [1, 2, 0]
+    # one that no half found again is in no block, and has no name
+    assert _order(naming([], [0.1, 0.3, 0.2]), np.array([True, False, True])).tolist() == [2, 0, 1]
+
+
+def test_reasons_are_those_that_hold():
+    few = naming([[0, 1]], [0.1, 0.1])
+    assert "for all that these rows tell" in _cue(few, 0, 0.01)[1]
+    assert "within 0.01 of normal" in _cue(naming([[0, 1]], [0.001, 0.002]), 0, 0.01)[1]
+    unstable = naming([[0, 1]], [0.1, 0.1], by_shape=np.ones((2, 2), bool))
+    assert "other axes" in _cue(unstable, 0, 0.01)[1]
+    lost = naming([], [0.1, 0.1], stability=np.array([0.5, 1.0]))
+    assert _cue(lost, 0, 0.01)[0] == "none"
+    assert _cue(lost, 1, 0.01)[0] == "shape"
+    assert _rest(((3, 4), (5, 6, 7), (8,))) == (
+        "5 stay 2 blocks of 2, 3, any rotation of which is as good; "
+        "1 has no direction that two halves of the rows agree on"
+    )
+
+
+@pytest.mark.parametrize("cue", CUES)
+def test_an_axis_says_what_is_known_of_it(cue):
+    axis = Axis(0, cue, (0,), 0.01, 1.0, 0.1, None, 0.5, 1, True, reason="for a reason")
+    assert axis.named is (cue != "none")
+    assert "for a reason" in axis.sentence
+    assert ("depends on axis 1" in axis.sentence) is axis.named
+    assert axis.to_dict()["named"] is axis.named
+
+
+@pytest.mark.parametrize("rho", [0.98, 0.995])
+def test_paths_that_forget_nothing_name_nothing(rho):
+    # all rows of a path are nearly one: blocks of a few rows would agree with each other
+    wrong = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        wrong += unmix(paths=normal_paths(20, 4, 2 + seed % 4, rho, rng), straighten=False).named_ > 0
+        wrong += unmix(normal_paths(150, 1, 2 + seed % 4, rho, rng)[:, 0], straighten=False).named_ > 0
+    assert wrong <= 1
+
+
+def test_blocks_are_as_many_as_rows_forget():
+    rng = np.random.default_rng(0)
+
+    def blocks(h: np.ndarray) -> int:
+        embeddings = Embeddings(h)
+        found = take_sample(embeddings, whiten(embeddings)).block
+        assert (np.diff(found) >= 0).all()
+        return len(np.unique(found))
+
+    assert blocks(rng.standard_normal((300, 5))) == 20
+    assert blocks(normal_paths(1000, 1, 3, 0.98, rng)[:, 0]) in (4, 6, 8, 10, 12)
+    assert blocks(normal_paths(100, 1, 3, 0.98, rng)[:, 0]) == 2
+    slow = normal_paths(4000, 1, 1, 0.999, rng)[:, 0]
+    assert blocks(np.column_stack((slow, rng.standard_normal((4000, 5))))) <= 6  # by the slowest direction

@@ -1,0 +1,157 @@
+"""Scores, equations of angles and their information, against closed forms and against what rows show."""
+
+import numpy as np
+import pytest
+import torch
+
+from isojepa.laws import GeneralizedNormal
+from isojepa.seeds import generator, numpy_generator
+from isojepa.unmix.rotations import (
+    Rotation,
+    _rates,
+    find_rotation,
+    nearest_rotation,
+    pass_over,
+    refine_rotation,
+)
+from isojepa.unmix.shapes import learn_scores, score_and_slope, tanh_scores
+from tests.unmix.worlds import latents, normal_pairs, rotation
+
+
+def white(y: np.ndarray) -> torch.Tensor:
+    """Rows of covariance I that keep their axes."""
+    y = y - y.mean(0)
+    values, vectors = np.linalg.eigh(y.T @ y / len(y))
+    return torch.tensor(y @ (vectors / np.sqrt(values)) @ vectors.T, dtype=torch.float32)
+
+
+def matched(matrix: np.ndarray, truth: np.ndarray) -> float:
+    """The smallest of the best |cosines|."""
+    return float(np.abs(matrix @ truth).max(1).min())
+
+
+def test_scores_of_normal_rows_are_the_identity():
+    y = torch.tensor(np.random.default_rng(0).standard_normal((5000, 3)))
+    g, slope = score_and_slope(y, learn_scores(y))
+    assert torch.corrcoef(torch.stack((g[:, 0], y[:, 0])))[0, 1] > 0.998
+    assert slope.mean() == pytest.approx(1.0, abs=0.02)
+
+
+def test_scores_of_a_generalised_normal_law_are_near_the_true_ones():
+    # p ~ exp(-|z / s|^4) has the score 4 z^3 / s^4
+    y = GeneralizedNormal(4.0).sample((5000, 1), generator(0, "scores")).double()
+    g, _ = score_and_slope(y, learn_scores(y))
+    assert torch.corrcoef(torch.stack((g[:, 0], y[:, 0] ** 3)))[0, 1] > 0.99
+
+
+def test_slopes_are_derivatives_of_scores():
+    y = torch.linspace(-3, 3, 101, dtype=torch.float64)[:, None].requires_grad_()
+    scores = torch.tensor([[0.3], [-1.2], [2.0], [0.7]], dtype=torch.float64)
+    g, slope = score_and_slope(y, scores)
+    (exact,) = torch.autograd.grad(g.sum(), y)
+    assert torch.allclose(slope, exact, atol=1e-12)
+
+
+def test_laws_of_few_values_have_scores_of_moderate_size():
+    y = torch.tensor(np.random.default_rng(0).choice([-1.0, 1.0], (5000, 2)))
+    assert learn_scores(y).abs().max() < 1e5
+
+
+def test_a_pass_in_pieces_is_the_pass_of_all_rows(monkeypatch):
+    y = white(np.random.default_rng(0).laplace(size=(1000, 4)))
+    scores = learn_scores(y)
+    whole = pass_over(y)(rotation(4), scores)
+    monkeypatch.setattr("isojepa.unmix.rotations._PIECE", 100)
+    pieces = pass_over(y)(rotation(4), scores)
+    turned = y.double() @ torch.tensor(rotation(4).T)
+    g, slope = score_and_slope(turned, scores)
+    for found in (whole, pieces):
+        assert np.allclose(found.products, (g.T @ turned / 1000).numpy(), atol=1e-5)
+        assert np.allclose(found.slopes, slope.mean(0).numpy(), atol=1e-5)
+    assert np.allclose(whole.psi, -whole.psi.T)
+
+
+def test_a_step_of_newton_undoes_a_small_angle():
+    y = white(np.random.default_rng(0).laplace(size=(50_000, 2)))
+    turn = np.array([[np.cos(0.1), np.sin(0.1)], [-np.sin(0.1), np.cos(0.1)]])
+    one = refine_rotation(turn, pass_over(y), y, [], len(y), most=1)
+    settled = refine_rotation(turn, pass_over(y), y, [], len(y))
+    assert abs(settled.matrix[0, 1]) < 0.01
+    assert abs(one.matrix[0, 1] - settled.matrix[0, 1]) < 0.01
+    assert one.steps == 1
+
+
+def test_the_information_by_shape_is_the_inverse_of_the_variance_of_the_angle():
+    angles, told = [], []
+    for seed in range(40):
+        y = white(np.random.default_rng(seed).laplace(size=(4000, 2)))
+        found = refine_rotation(np.eye(2), pass_over(y), y, [], len(y))
+        angles.append(found.matrix[0, 1])
+        told.append(1 / (4000 * found.information[0, 1]))
+    assert np.mean(np.square(angles)) == pytest.approx(np.mean(told), rel=0.6)
+
+
+def test_the_information_by_rate_is_the_inverse_of_the_variance_of_the_angle():
+    squares, told = [], []
+    rho = np.array([0.9, 0.7])
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((2000, 2))
+        both = np.concatenate((z, rho * z + np.sqrt(1 - rho**2) * rng.standard_normal(z.shape)))
+        values, vectors = np.linalg.eigh(both.T @ both / 4000)
+        first, second = np.split(both @ (vectors / np.sqrt(values)) @ vectors.T, 2)
+        lagged = first.T @ second / 2000
+        pull, information = _rates(np.eye(2), [(lagged + lagged.T) / 2])
+        squares.append((pull[0, 1] / information[0, 1]) ** 2)
+        told.append(1 / (2000 * information[0, 1]))
+    assert np.mean(squares) == pytest.approx(np.mean(told), rel=0.3)
+
+
+def test_equal_rates_pull_at_nothing():
+    pull, information = _rates(rotation(3), [0.8 * np.eye(3)])
+    assert np.abs(pull).max() < 1e-8
+    assert np.abs(information).max() < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_start_finds_the_same_axes(seed):
+    y, _ = latents(["uniform", "bimodal", "1.5", "4", "3"], n=10_000)
+    q = rotation(5, seed)
+    found = find_rotation(
+        white(y) @ torch.tensor(q.T, dtype=torch.float32), [], numpy_generator(seed, "test")
+    )
+    assert matched(found.matrix, q) > 0.995
+    assert found.steps < 20
+    assert np.allclose(found.matrix @ found.matrix.T, np.eye(5), atol=1e-10)
+
+
+def test_the_start_by_rates_finds_normal_axes_and_is_chosen():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((20_000, 3))
+    z = np.asarray(white(z), np.float64)
+    rho = np.array([0.9, 0.8, 0.6])
+    after = rho * z + np.sqrt(1 - rho**2) * rng.standard_normal(z.shape)
+    lagged = (z.T @ after + after.T @ z) / (2 * len(z))
+    found = find_rotation(torch.tensor(z, dtype=torch.float32), [lagged], rng)
+    assert matched(found.matrix, np.eye(3)) > 0.99
+
+
+def test_normal_rows_of_one_rate_end_before_the_last_step():
+    for seed in range(3):
+        first, _ = normal_pairs(5000, 24, 0.9, np.random.default_rng(seed))
+        found = find_rotation(white(first), [], numpy_generator(seed, "test"))
+        assert found.steps <= 20
+
+
+def test_more_information_is_told_more_of():
+    def told(kappa: float) -> float:
+        return Rotation(np.eye(2), tanh_scores(2), np.full(2, kappa), np.zeros((2, 2)), 0).told(100)
+
+    assert told(0.0) == 0
+    assert told(0.5) == pytest.approx(np.log(101) / 2)
+
+
+def test_the_nearest_rotation_is_orthogonal_and_its_own_nearest():
+    q = rotation(4)
+    assert np.allclose(nearest_rotation(q), q)
+    assert np.allclose(nearest_rotation(q @ np.diag([1.0, 2.0, 3.0, 4.0])) @ q.T, np.eye(4), atol=1e-10)
