@@ -11,8 +11,8 @@ from isojepa.laws import Uniform
 from isojepa.seeds import generator
 from isojepa.unmix import unmix
 from isojepa.unmix.axes import CUES, Axis
+from isojepa.unmix.cues import cue_of, order_of, told_of
 from isojepa.unmix.naming import Naming, _beyond_chance, _dependence, departures
-from isojepa.unmix.unmixing import _cue, _order, _rest
 from isojepa.unmix.whitening import take_sample, whiten
 from isojepa.worlds import Copula
 from tests.unmix.worlds import latents, normal_pairs, normal_paths, rotation
@@ -137,7 +137,7 @@ def test_dependence_is_seen_between_sizes_and_between_size_and_value():
     found, partner, sure = _dependence(torch.tensor(y), block)
     assert partner.tolist() == [1, 0, 3, 2]
     assert sure.all()
-    assert found[0] == pytest.approx(np.abs(np.corrcoef(np.abs(y[:, 0]), y[:, 1])[0, 1]), abs=1e-3)
+    assert found[0, 1] == pytest.approx(np.abs(np.corrcoef(np.abs(y[:, 0]), y[:, 1])[0, 1]), abs=1e-3)
     _, _, sure = _dependence(torch.tensor(rng.standard_normal((200, 6))), np.arange(200) // 10)
     assert not sure.any()
     two = torch.tensor(rng.choice([-1.0, 1.0], (4000, 3)))
@@ -160,6 +160,7 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "dependence": np.zeros(dim),
         "partner": np.zeros(dim, int),
         "dependent": np.zeros(dim, bool),
+        "links": np.zeros((dim, dim)),
         "excess": 1.0,
     }
     return Naming(together=inside, departure=np.array(departure), **(plain | other))
@@ -168,26 +169,37 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
 def test_named_axes_come_first_the_slowest_or_least_normal_before_others():
     found = naming([[0, 3], [1, 2, 5]], [0.0, 0.001, 0.002, 0.001, 0.1, 0.0, 0.2])
     named = np.array([False, False, False, False, True, False, True])
-    assert _order(found, named).tolist() == [6, 4, 3, 0, 2, 1, 5]
+    assert order_of(found, named).tolist() == [6, 4, 3, 0, 2, 1, 5]
     rates = naming([], [0.1, 0.2, 0.3], correlation=np.array([0.5, 0.9, 0.7]))
-    assert _order(rates, np.ones(3, bool)).tolist() == [1, 2, 0]
+    assert order_of(rates, np.ones(3, bool)).tolist() == [1, 2, 0]
     # one that no half found again is in no block, and has no name
-    assert _order(naming([], [0.1, 0.3, 0.2]), np.array([True, False, True])).tolist() == [2, 0, 1]
+    assert order_of(naming([], [0.1, 0.3, 0.2]), np.array([True, False, True])).tolist() == [2, 0, 1]
 
 
 def test_reasons_are_those_that_hold():
     few = naming([[0, 1]], [0.1, 0.1])
-    assert "for all that these rows tell" in _cue(few, 0, 0.01)[1]
-    assert "within 0.01 of normal" in _cue(naming([[0, 1]], [0.001, 0.002]), 0, 0.01)[1]
+    assert "for all that these rows tell" in cue_of(few, 0, 0.01)[1]
+    assert "within 0.01 of normal" in cue_of(naming([[0, 1]], [0.001, 0.002]), 0, 0.01)[1]
     unstable = naming([[0, 1]], [0.1, 0.1], by_shape=np.ones((2, 2), bool))
-    assert "other axes" in _cue(unstable, 0, 0.01)[1]
+    assert "other axes" in cue_of(unstable, 0, 0.01)[1]
     lost = naming([], [0.1, 0.1], stability=np.array([0.5, 1.0]))
-    assert _cue(lost, 0, 0.01)[0] == "none"
-    assert _cue(lost, 1, 0.01)[0] == "shape"
-    assert _rest(((3, 4), (5, 6, 7), (8,))) == (
-        "5 stay 2 blocks of 2, 3, any rotation of which is as good; "
-        "1 has no direction that two halves of the rows agree on"
+    assert cue_of(lost, 0, 0.01)[0] == "none"
+    assert cue_of(lost, 1, 0.01)[0] == "shape"
+    assert told_of(((3, 4), (5, 6, 7), (8,))) == (
+        "5 stay 2 blocks of 2, 3, any rotation of which is as good; one has no name of its own"
     )
+
+
+def test_of_axes_that_depend_on_each_other_only_the_slower_has_a_name():
+    links = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
+    slower = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.95, 0.8, 0.9]), **known)
+    assert [cue_of(slower, axis, 0.01)[0] for axis in range(3)] == ["shape", "none", "shape"]
+    assert "depends on another axis (its size by 0.50)" in cue_of(slower, 1, 0.01)[1]
+    alike = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.9, 0.9, 0.9]), **known)
+    assert [cue_of(alike, axis, 0.01)[0] for axis in range(3)] == ["none", "none", "shape"]
+    unknown = naming([], [0.1, 0.1, 0.1], **known)
+    assert [cue_of(unknown, axis, 0.01)[0] for axis in range(3)] == ["none", "none", "shape"]
 
 
 @pytest.mark.parametrize("cue", CUES)

@@ -67,6 +67,7 @@ class Naming:
         dependence: (dim,) the largest correlation of its size with the size or the value of another.
         partner: (dim,) which other that is.
         dependent: (dim,) whether that is more than `DEPENDENT`, and more than chance.
+        links: (dim, dim) the largest such correlation of every pair.
         excess: by how much the angles between both halves are larger than rows that do not depend on their
             neighbours would make them, as a factor of the variance.
     """
@@ -80,6 +81,7 @@ class Naming:
     dependence: np.ndarray
     partner: np.ndarray
     dependent: np.ndarray
+    links: np.ndarray
     excess: float
 
 
@@ -123,9 +125,7 @@ def name_axes(
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
     some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
-    dependence, partner, dependent = _dependence(
-        turned(sample.first[some], rotation.matrix), sample.block[some]
-    )
+    links, partner, dependent = _dependence(turned(sample.first[some], rotation.matrix), sample.block[some])
     return Naming(
         by_shape,
         by_rate,
@@ -133,9 +133,10 @@ def name_axes(
         stability,
         departure,
         correlation,
-        dependence,
+        links.max(1),
         partner,
         dependent,
+        links,
         _excess(cosines, halves, order, len(sample.first)),
     )
 
@@ -204,10 +205,10 @@ def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
 
 
 def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest correlation of each axis's size with another's size or value, which that is, if sure."""
+    """Correlations of sizes of axes with sizes or values of others; which is largest, and if surely."""
     dim = y.shape[1]
     if dim == 1:
-        return np.zeros(1), np.zeros(1, int), np.zeros(1, bool)
+        return np.zeros((1, 1)), np.zeros(1, int), np.zeros(1, bool)
     size = y.abs()
     size = (size - size.mean(0)) / size.std(0).clamp_min(_SPREAD)
     value = (y - y.mean(0)) / y.std(0)
@@ -223,8 +224,7 @@ def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     error = each.std(0, ddof=1) / np.sqrt(len(each))
     reach = float(scipy.special.stdtrit(len(each) - 1, 1 - _CHANCE / (3 * dim * (dim - 1))))
     sure = np.abs(each.mean(0)) > reach * error
-    found = largest.double().numpy()
-    return found, partner.numpy(), sure & (found > DEPENDENT)
+    return strength.double().numpy(), partner.numpy(), sure & (largest.numpy() > DEPENDENT)
 
 
 def _excess(

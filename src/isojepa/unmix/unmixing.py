@@ -6,19 +6,19 @@ rotation of which is as good. The verbs are scikit-learn's, which is not needed.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from isojepa.arguments import check_count, check_number, check_type, checked
-from isojepa.certificates.embeddings import Embeddings, real_array, to_float64
-from isojepa.certificates.inputs import along_paths
+from isojepa.certificates.embeddings import real_array
 from isojepa.names import choose
 from isojepa.seeds import numpy_generator
 from isojepa.unmix.axes import Axis
+from isojepa.unmix.cues import BLIND, LAW, cue_of, order_of, told_of
+from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
 from isojepa.unmix.rotations import Rotation, pass_over, refine_rotation
 from isojepa.unmix.warps import Warp, dewarp
@@ -26,8 +26,6 @@ from isojepa.unmix.whitening import Sample, Whitening, pass_over_all, take_sampl
 
 TOLERANCE = 0.01
 _PASSES = 4  # over all rows, where they are more than are searched
-_LAGS = (2, 4, 8)  # besides 1, along paths
-_FOUND = 0.9  # cosine between both halves from which an axis is named
 
 Progress = Callable[[int, int, str], None]
 
@@ -101,7 +99,7 @@ class Unmixing:
         """
         self._check()
         tell = progress or (lambda done, total, name: None)
-        embeddings, later = _given(h, h_next, paths, self.drop)
+        embeddings, later = read_rows(h, h_next, paths, self.drop)
         tell(0, 4, "covariance")
         whitening = whiten(embeddings, self.dim, later)
         sample = take_sample(embeddings, whitening)
@@ -170,11 +168,9 @@ class Unmixing:
         if self.named_ == count:
             return f"All {count} axes are told apart, each up to its sign."
         if not self.named_:
-            return (
-                f"No axis can be named: {next(axis.reason for axis in self.axes_)}. "
-                "In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
-            )
-        return f"{self.named_} of {count} axes are told apart, each up to its sign; {_rest(self.blocks_)}."
+            reason = self.axes_[0].reason
+            return f"No axis can be named: {reason}.{BLIND if reason.startswith(LAW) else ''}"
+        return f"{self.named_} of {count} axes are told apart, each up to its sign; {told_of(self.blocks_)}."
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, as plain values."""
@@ -263,8 +259,8 @@ class Unmixing:
         return found
 
     def _keep(self, whitening: Whitening, sample: Sample, rotation: Rotation, naming: Naming) -> None:
-        cues = [_cue(naming, axis, self.tolerance) for axis in range(len(naming.together))]
-        order = _order(naming, np.array([cue != "none" for cue, _ in cues]))
+        cues = [cue_of(naming, axis, self.tolerance) for axis in range(len(naming.together))]
+        order = order_of(naming, np.array([cue != "none" for cue, _ in cues]))
         matrix, inverse = rotation.matrix @ whitening.matrix, whitening.inverse @ rotation.matrix.T
         sign = np.sign(matrix[np.arange(len(matrix)), np.abs(matrix).argmax(1)])
         self.matrix_ = (matrix * sign[:, None])[order]
@@ -335,79 +331,6 @@ def unmix(
     return asked.fit(h, h_next, paths, progress)
 
 
-def _given(
-    h: Any, h_next: Any, paths: Any, drop: bool
-) -> tuple[Embeddings, Sequence[tuple[np.ndarray, np.ndarray]]]:
-    """Rows in pairs, and rows of further lags along paths."""
-    if paths is None:
-        if h is None:
-            raise ValueError("embeddings must be given, h or paths, got neither")
-        return Embeddings(h, h_next, drop=drop), ()
-    if h is not None or h_next is not None:
-        raise ValueError("paths bring their own pairs, got h too: leave one out")
-    block = list(paths) if isinstance(paths, list | tuple) else list(np.moveaxis(_block(paths), 1, 0))
-    block = [path.detach().cpu() if isinstance(path, torch.Tensor) else path for path in block]
-    along = along_paths("paths", block)
-    arrays = [to_float64(path) for path in block]
-    later = []
-    for lag in _LAGS:
-        long = [path for path in arrays if len(path) > lag]
-        if sum(len(path) - lag for path in long) > 10 * arrays[0].shape[1]:
-            first, second = (
-                np.concatenate([p[:-lag] for p in long]),
-                np.concatenate([p[lag:] for p in long]),
-            )
-            keep = np.isfinite(first).all(1) & np.isfinite(second).all(
-                1
-            )  # `Embeddings` refuses, or drops them
-            later.append((first[keep], second[keep]))
-    return Embeddings(along.first, along.second, drop=drop), later
-
-
-def _block(paths: Any) -> np.ndarray:
-    if isinstance(paths, torch.Tensor):
-        paths = paths.detach().cpu()
-        paths = paths.float() if paths.dtype == torch.bfloat16 else paths  # which NumPy does not know
-    found = np.asarray(paths)
-    if found.ndim != 3:
-        raise ValueError(
-            f"paths must be (steps, paths, dim) or a list of (steps, dim), got shape {found.shape}"
-        )
-    return found
-
-
-def _order(naming: Naming, named: np.ndarray) -> np.ndarray:
-    """Named axes first, the slowest or least normal of them before others; then blocks, the largest last."""
-    size = naming.together.sum(1)
-    within = -naming.departure if naming.correlation is None else -naming.correlation
-    first = np.where(naming.together, within, np.inf).min(1)  # of each block
-    return np.lexsort((within, first, size, ~named))
-
-
-def _cue(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
-    """What tells an axis from all others, and if nothing does, why."""
-    dim = len(naming.together)
-    if dim == 1:
-        return "alone", ""
-    others = np.arange(dim) != axis
-    if naming.together[axis].sum() > 1:
-        inside = naming.together[axis] & others
-        if (naming.by_shape | naming.by_rate)[axis][inside].all():
-            return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
-        rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
-        if naming.departure[naming.together[axis]].max() >= max(tolerance, 1e-12):
-            near = "that is normal, as the other's, for all that these rows tell,"
-        else:
-            near = f"within {tolerance:g} of normal, as the other's,"
-        return "none", f"a law {near} and {rate}"
-    if naming.stability[axis] < _FOUND:
-        return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
-    shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
-    if shape and rate_cue:
-        return "shape or rate", ""
-    return ("shape" if shape else "rate" if rate_cue else "shape and rate"), ""
-
-
 def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str]:
     """The warp of an axis, or why there is none."""
     first = turned(sample.first, direction[None]).double().numpy()[:, 0]
@@ -416,23 +339,6 @@ def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str
         return dewarp(first, second), ""
     except ValueError as error:
         return None, f"not straightened: {error}"
-
-
-def _rest(blocks: Sequence[tuple[int, ...]]) -> str:
-    """What the axes without a name are."""
-    sizes = [len(block) for block in blocks if len(block) > 1]
-    coarse = len(blocks) - len(sizes)
-    told = []
-    if sizes:
-        counted = "a block" if len(sizes) == 1 else f"{len(sizes)} blocks"
-        told.append(
-            f"{sum(sizes)} stay {counted} of {', '.join(map(str, sizes))}, any rotation of which is as good"
-        )
-    if coarse:
-        told.append(
-            f"{coarse} {'has' if coarse == 1 else 'have'} no direction that two halves of the rows agree on"
-        )
-    return "; ".join(told)
 
 
 def _arguments() -> list[str]:

@@ -1,0 +1,75 @@
+"""What tells each axis from all others, in a word, and if nothing does, why; and the order of axes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from isojepa.unmix.naming import Naming
+
+LAW = "a law"  # how reasons begin that no rows could remove
+BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
+_FOUND = 0.9  # cosine between both halves from which an axis is named
+_DEPENDENT = 0.2  # correlation of sizes from which it is not: an encoder that is not done leaves less
+_SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
+
+
+def order_of(naming: Naming, named: np.ndarray) -> np.ndarray:
+    """Named axes first, the slowest or least normal of them before others; then blocks, the largest last."""
+    size = naming.together.sum(1)
+    within = -naming.departure if naming.correlation is None else -naming.correlation
+    first = np.where(naming.together, within, np.inf).min(1)  # of each block
+    return np.lexsort((within, first, size, ~named))
+
+
+def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
+    """What tells an axis from all others, and if nothing does, why."""
+    dim = len(naming.together)
+    if dim == 1:
+        return "alone", ""
+    others = np.arange(dim) != axis
+    if naming.together[axis].sum() > 1:
+        inside = naming.together[axis] & others
+        if (naming.by_shape | naming.by_rate)[axis][inside].all():
+            return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
+        rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
+        if naming.departure[naming.together[axis]].max() >= max(tolerance, 1e-12):
+            near = "that is normal, as the other's, for all that these rows tell,"
+        else:
+            near = f"within {tolerance:g} of normal, as the other's,"
+        return "none", f"{LAW} {near} and {rate}"
+    if naming.stability[axis] < _FOUND:
+        return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
+    if naming.dependent[axis] and not _slowest(naming, axis):
+        by = naming.dependence[axis]
+        return (
+            "none",
+            f"it depends on another axis (its size by {by:.2f}), as no independent latent would",
+        )
+    shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
+    if shape and rate_cue:
+        return "shape or rate", ""
+    return ("shape" if shape else "rate" if rate_cue else "shape and rate"), ""
+
+
+def _slowest(naming: Naming, axis: int) -> bool:
+    """Whether an axis is slower than all that it depends on much, which may then be harmonics of it."""
+    others = naming.links[axis] > _DEPENDENT
+    if naming.correlation is None or not others.any():
+        return not others.any()
+    rate = -np.log(np.clip(naming.correlation, 1e-3, 1 - 1e-9))
+    return bool((rate[others] > _SLOWER * rate[axis]).all())
+
+
+def told_of(blocks: Sequence[tuple[int, ...]]) -> str:
+    """What the axes without a name are."""
+    sizes = [len(block) for block in blocks if len(block) > 1]
+    coarse = len(blocks) - len(sizes)
+    told = []
+    if sizes:
+        counted = "a block" if len(sizes) == 1 else f"{len(sizes)} blocks"
+        told.append(
+            f"{sum(sizes)} stay {counted} of {', '.join(map(str, sizes))}, any rotation of which is as good"
+        )
+    if coarse:
+        told.append(f"{coarse} have no name of their own" if coarse > 1 else "one has no name of its own")
+    return "; ".join(told)
