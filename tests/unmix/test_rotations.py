@@ -14,7 +14,7 @@ from isojepa.unmix.rotations import (
     pass_over,
     refine_rotation,
 )
-from isojepa.unmix.shapes import learn_scores, score_and_slope, tanh_scores
+from isojepa.unmix.shapes import learn_scores, pooled_scores, score_and_slope
 from tests.unmix.worlds import latents, normal_pairs, rotation
 
 
@@ -145,7 +145,7 @@ def test_normal_rows_of_one_rate_end_before_the_last_step():
 
 def test_more_information_is_told_more_of():
     def told(kappa: float) -> float:
-        return Rotation(np.eye(2), tanh_scores(2), np.full(2, kappa), np.zeros((2, 2)), 0).told(100)
+        return Rotation(np.eye(2), torch.zeros(4, 2), np.full(2, kappa), np.zeros((2, 2)), 0).told(100)
 
     assert told(0.0) == 0
     assert told(0.5) == pytest.approx(np.log(101) / 2)
@@ -155,3 +155,27 @@ def test_the_nearest_rotation_is_orthogonal_and_its_own_nearest():
     q = rotation(4)
     assert np.allclose(nearest_rotation(q), q)
     assert np.allclose(nearest_rotation(q @ np.diag([1.0, 2.0, 3.0, 4.0])) @ q.T, np.eye(4), atol=1e-10)
+
+
+def test_one_score_of_all_axes_is_that_of_their_values_together():
+    y = torch.from_numpy(np.random.default_rng(0).exponential(size=(400, 3)) - 1)
+    found = pooled_scores(y)
+    assert torch.allclose(found, learn_scores(y.reshape(-1, 1), 1200).expand(4, 3))
+    # a tail to the other side changes no more than the sign of what is even
+    other = pooled_scores(y * torch.tensor([1.0, -1.0, 1.0]))
+    assert torch.allclose(
+        other, found * torch.tensor([1.0, 1.0, 1.0, -1.0])[:, None] ** torch.tensor([0, 1, 0])
+    )
+
+
+@pytest.mark.parametrize("law", ["laplace", "mixed"])
+def test_many_axes_are_found_in_few_rows(law):
+    rng = np.random.default_rng(0)
+    rows, dim = 8000, 48
+    z = rng.laplace(size=(rows, dim)) / np.sqrt(2)
+    if law == "mixed":
+        z[:, ::2] = rng.uniform(-1, 1, (rows, dim // 2)) * np.sqrt(3)
+    values, vectors = np.linalg.eigh(np.cov(z.T))
+    white = torch.from_numpy((z - z.mean(0)) @ (vectors / np.sqrt(values)) @ vectors.T).float()
+    found = find_rotation(white, [], np.random.default_rng(1))
+    assert np.abs(found.matrix).max(1).min() > 0.98

@@ -19,9 +19,10 @@ import scipy
 import torch
 from torch import Tensor
 
-from isojepa.unmix.shapes import LEARNED, Shapes, learn_scores, measure_shapes, tanh_scores
+from isojepa.unmix.shapes import LEARNED, POOLED, Shapes, learn_scores, measure_shapes, pooled_scores
 
-_SEARCH = 80  # steps of the search at most
+_SEARCH = 30  # steps of the search at most, each time that it begins with more rows
+_FEWEST, _SHARE = 10_000, 1.0  # rows that it begins with, at least, and over dim^2
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
 _NEWTON = 40
 _SMALL = 1e-5  # angle of a step that ends it,
@@ -88,23 +89,25 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
     """A rotation whose axes are not normal, from a random one.
 
-    By the fixed point of FastICA (Hyvarinen 1999), which goes far in one step and asks for no law.
+    By the fixed point of FastICA (Hyvarinen 1999), which goes far in one step, with one score that is learned
+    from all axes together, on few rows first.
     """
     dim = white.shape[1]
+    matrix = nearest_rotation(source.standard_normal((dim, dim)))
     # the way to the axes begins with overlaps of 1 / sqrt(dim): finding it takes rows in proportion to dim^2
-    some = white[:: max(1, len(white) // max(10_000, 2 * dim**2))]
-    matrix, scores, one_pass = (
-        nearest_rotation(source.standard_normal((dim, dim))),
-        tanh_scores(dim),
-        pass_over(some),
-    )
-    for _ in range(_SEARCH):
-        found = one_pass(matrix, scores)
-        move = nearest_rotation(found.products - np.diag(found.slopes))
-        matrix = move @ matrix
-        if 1 - np.abs(np.diag(move)).min() < _SETTLED:
-            break
-    return matrix
+    rows = max(_FEWEST, int(_SHARE * dim**2))
+    while True:
+        some = white[:: -(-len(white) // rows)]
+        one_pass, few = pass_over(some), some[:: -(-some.numel() // POOLED)]
+        for _ in range(_SEARCH):
+            found = one_pass(matrix, pooled_scores(few @ _transposed(matrix, few)))
+            move = nearest_rotation(found.products - np.diag(found.slopes))
+            matrix = move @ matrix
+            if 1 - np.abs(np.diag(move)).min() < _SETTLED:
+                return matrix
+        if len(some) == len(white):
+            return matrix
+        rows *= 2
 
 
 def refine_rotation(
@@ -129,7 +132,7 @@ def refine_rotation(
     """
     steps, stalled, least = 0, 0, np.inf
     while True:
-        scores = learn_scores(some @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(some.dtype))
+        scores = learn_scores(some @ _transposed(matrix, some))
         shapes = one_pass(matrix, scores)
         kappa = np.maximum(shapes.kappa, 0.0)
         pull, rate = _rates(matrix, lagged)
@@ -174,7 +177,7 @@ def pass_over(white: Tensor) -> Pass:
     """A pass over white rows that are in memory, some at a time."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = torch.from_numpy(np.ascontiguousarray(matrix.T)).to(white.dtype)
+        turn = _transposed(matrix, white)
         dim = white.shape[1]
         products, slopes = np.zeros((dim, dim)), np.zeros(dim)
         for piece in white.split(max(dim, _PIECE // dim)):
@@ -184,6 +187,10 @@ def pass_over(white: Tensor) -> Pass:
         return Shapes(products / len(white), slopes / len(white))
 
     return one_pass
+
+
+def _transposed(matrix: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(matrix.T)).to(like.dtype)
 
 
 def nearest_rotation(matrix: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 LEARNED = 5_000  # rows that scores are learned from
+POOLED = 100_000  # numbers that one score of all axes is learned from
 _RIDGE = 1e-4  # laws of a few values have no score, and what smaller ones find there is rounding
 
 
@@ -47,9 +48,9 @@ class Shapes:
         return np.asarray(self.products - self.products.T)
 
 
-def learn_scores(y: Tensor) -> Tensor:
-    """(4, dim) coefficients of the score of every axis, from some of the rows (n, dim)."""
-    y = y[:: max(1, len(y) // LEARNED)].double()
+def learn_scores(y: Tensor, rows: int = LEARNED) -> Tensor:
+    """(4, dim) coefficients of the score of every axis, from so many of the rows (n, dim)."""
+    y = y[:: max(1, len(y) // rows)].double()
     bell = torch.exp(-y * y / 2)
     bent = torch.tanh(y)
     functions = (y, bent, y * bell, bell)
@@ -64,10 +65,12 @@ def learn_scores(y: Tensor) -> Tensor:
     return found.T.contiguous()
 
 
-def tanh_scores(dim: int) -> Tensor:
-    """The coefficients of tanh for every axis: what a search begins with, before laws are known."""
-    found = torch.zeros(4, dim, dtype=torch.float64)
-    found[1] = 1
+def pooled_scores(y: Tensor) -> Tensor:
+    """(4, dim) the score of all axes together, each turned to its longer tail: what a search begins with."""
+    side = torch.where((y**3).mean(0) < 0, -1.0, 1.0)
+    every = (y * side).reshape(-1, 1)
+    found = learn_scores(every, len(every)).repeat(1, y.shape[1])
+    found[3] *= side  # the one of the four functions that is even
     return found
 
 
