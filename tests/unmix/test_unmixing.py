@@ -244,6 +244,18 @@ def test_second_harmonics_are_said_to_depend_and_dim_leaves_them_out():
     assert overlaps(led, np.eye(4))[:, :2].max(1).min() > 0.99
 
 
+def test_dim_keeps_what_is_slow_however_small_it_is():
+    y, y_next = latents(["uniform"] * 2)
+    fast = np.random.default_rng(0).standard_normal((2, len(y), 2)) * 10
+    h, h_next = (np.column_stack((first, noise)) for first, noise in zip((y, y_next), fast, strict=True))
+    q = rotation(4)
+    found = unmix(h @ q.T, h_next @ q.T, dim=2, straighten=False)
+    assert found.named_ == 2
+    assert overlaps(found, q)[:, :2].max(1).min() > 0.99
+    back = found.inverse_transform(found.transform(h @ q.T)) @ q
+    assert np.abs(np.corrcoef(back[:, 0], h[:, 0])[0, 1]) > 0.99
+
+
 def test_few_rows_of_independent_latents_are_not_said_to_depend():
     y = sources("laplace", 300, 5)
     assert not any(axis.dependent for axis in unmix(y, straighten=False).axes_)

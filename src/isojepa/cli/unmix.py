@@ -59,7 +59,7 @@ class Unmix:
     report: Path | None = None
     """Write everything as one interactive, self-contained HTML page."""
     dim: int | None = None
-    """Leading principal directions that are unmixed; all by default."""
+    """Directions that are unmixed: the slowest, or without second views the leading principal ones."""
     tolerance: float = 0.01
     """Nonlinear energy that the encoder may have left: what is as near to a Gaussian world of one rate as
     that has no named axes."""

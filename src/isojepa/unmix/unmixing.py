@@ -38,7 +38,8 @@ class Unmixing:
     """The axes of an embedding, as far as data tell them apart.
 
     Args:
-        dim: leading principal directions of the embedding that are unmixed; None for all.
+        dim: directions of the embedding that are unmixed: the slowest, which pairs share most, or without
+            pairs the leading principal ones; None for all. For an embedding of more dimensions than latents.
         tolerance: nonlinear energy that the encoder may have left, see `isojepa.unmix.naming`: what is as
             near to a Gaussian world of one rate as that has no named axes.
         straighten: whether the warp of every named axis is undone too (`isojepa.unmix.dewarp`).

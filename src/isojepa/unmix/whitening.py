@@ -98,7 +98,8 @@ def whiten(
 
     Args:
         embeddings: rows, with second views or without.
-        dim: leading principal directions that are kept; None for all.
+        dim: directions that are kept, the slowest, or without second views the leading principal ones; None
+            for all.
         later: rows and those of other lags after them, in memory.
 
     Raises:
@@ -132,7 +133,7 @@ def whiten(
     _check_views((powers - sums**2 / count)[:views_seen] / count)
     scale = np.sqrt(np.diag(covariance))
     # principal directions depend on the scales of the columns; where all are kept, those must not matter
-    units = scale if dim is None else np.full(width, scale.max())
+    units = scale if dim is None or embeddings.paired else np.full(width, scale.max())
     values, vectors = np.linalg.eigh(covariance / np.outer(units, units))
     kept = width if dim is None else dim
     if kept > width:
@@ -140,7 +141,8 @@ def whiten(
     spanned = int((values > _RANK * values[-1]).sum())
     if spanned < kept:
         raise ValueError(f"h must vary in every direction, got {spanned} of {width}: ask for dim={spanned}")
-    values, vectors = values[::-1][:kept], vectors[:, ::-1][:, :kept]
+    first = spanned if embeddings.paired else kept
+    values, vectors = values[::-1][:first], vectors[:, ::-1][:, :first]
     matrix = (vectors / np.sqrt(values)).T / units
     lagged = []
     if embeddings.paired:
@@ -149,10 +151,14 @@ def whiten(
         lagged.append(
             cross / count - np.outer(means[0], total) - np.outer(total, means[1]) + np.outer(total, total)
         )
-    for first, second in later:
-        lagged.append((first - shift - total).T @ (second - shift - total) / len(first))
-    turned = tuple(matrix @ ((one + one.T) / 2) @ matrix.T for one in lagged)
+    for rows, rows_later in later:
+        lagged.append((rows - shift - total).T @ (rows_later - shift - total) / len(rows))
     inverse = vectors * np.sqrt(values) * units[:, None]
+    turned = tuple(matrix @ ((one + one.T) / 2) @ matrix.T for one in lagged)
+    if len(matrix) > kept:
+        slow = np.linalg.eigh(turned[0])[1][:, ::-1][:, :kept]
+        matrix, inverse = slow.T @ matrix, inverse @ slow
+        turned = tuple(slow.T @ one @ slow for one in turned)
     return Whitening(shift + total, matrix, inverse, scale, turned, count)
 
 
