@@ -160,6 +160,7 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "dependence": np.zeros(dim),
         "partner": np.zeros(dim, int),
         "dependent": np.zeros(dim, bool),
+        "doubted": np.zeros(dim, bool),
         "links": np.zeros((dim, dim)),
         "excess": 1.0,
     }

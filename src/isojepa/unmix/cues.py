@@ -32,7 +32,10 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
         if (naming.by_shape | naming.by_rate)[axis][inside].all():
             return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
         rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
-        if naming.departure[naming.together[axis]].max() >= max(tolerance, 1e-12):
+        block = naming.together[axis]
+        if (naming.doubted & (naming.departure >= max(tolerance, 1e-12)))[block].any():
+            near = "whose departure from normal may be the encoder's, as the other's,"
+        elif naming.departure[block].max() >= max(tolerance, 1e-12):
             near = "that is normal, as the other's, for all that these rows tell,"
         else:
             near = f"within {tolerance:g} of normal, as the other's,"
