@@ -102,7 +102,7 @@ def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
         for _ in range(_SEARCH):
             found = one_pass(matrix, pooled_scores(few @ _transposed(matrix, few)))
             move = nearest_rotation(found.products - np.diag(found.slopes))
-            matrix = move @ matrix
+            matrix = np.asarray(move @ matrix)
             if 1 - np.abs(np.diag(move)).min() < _SETTLED:
                 return matrix
         if len(some) == len(white):
