@@ -8,8 +8,9 @@ that studies had before, whose report is a function of its own; no new study nee
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -42,6 +43,8 @@ __all__ = [
     "unique",
 ]
 
+T = TypeVar("T")
+_REMEMBERED = 1 << 14  # configs
 SCALES = {
     "quick": "a few short runs, to see that everything works",
     "standard": "all cells, with our settings and the seeds or steps that the conclusion needs",
@@ -152,7 +155,9 @@ def unique(cells: Iterable[Cell]) -> list[Cell]:
     """Cells with different configs, in their order and each at its first mention: the runs to be made."""
     found: dict[str, Cell] = {}
     for cell in cells:
-        found.setdefault(record_of(cell.config).name, cell)
+        config = cell.config
+        name = _name(config) if isinstance(config, Config) else record_id(config.to_dict())
+        found.setdefault(name, cell)
     return list(found.values())
 
 
@@ -188,7 +193,33 @@ def _checked(cell: Cell, study: str, computed: bool) -> Cell:
     config = cell.config
     if isinstance(config, Computation):
         return replace(cell, config=Computation(plain(dict(config.settings)), study, config.seconds))
-    return replace(cell, config=config_from(plain(config.to_dict())))
+    return replace(cell, config=_as_recorded(config))
+
+
+def _once(made: Callable[[Config], T]) -> Callable[[Config], T]:
+    """What is made of a config, made once: studies share runs, and list them for every scale."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(made)
+
+    def found(config: Config) -> T:
+        try:
+            hash(config)
+        except TypeError:  # a component of the user's own may hold a list
+            return made(config)
+        return remembered(config)
+
+    return found
+
+
+@_once
+def _as_recorded(config: Config) -> Config:
+    """A config as a record gives it back."""
+    return config_from(plain(config.to_dict()))
+
+
+@_once
+def _name(config: Config) -> str:
+    """The id of a config's record."""
+    return record_id(config.to_dict())
 
 
 def _row(cell: Cell, path: Path) -> Row | None:
