@@ -119,7 +119,10 @@ def name_axes(
     mixed |= unsure[:, None] & unsure  # those that neither half found may be any rotation of one another
     departure = (found[0].departure + found[1].departure) / 2
     kappa = np.concatenate([one.kappa for one in found])
-    doubted = np.array([_doubted(sample, rotation.matrix[axis], departure[axis]) for axis in range(dim)])
+    asked = departure >= tolerance  # nearer to normal, it names nothing anyway
+    doubted = np.array(
+        [asked[axis] and _doubted(sample, rotation.matrix[axis], departure[axis]) for axis in range(dim)]
+    )
     own = np.where(doubted, 0.0, departure) if tolerance > 0 else departure
     far = np.maximum(own[:, None], own) >= tolerance
     by_shape = _beyond_chance(kappa, 1.0) & far
