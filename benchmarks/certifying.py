@@ -1,13 +1,10 @@
 """Certificates of many dimensions, and of more embeddings than memory should hold, in fresh processes."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from measure import row
+from measure import apart, row
 
 WIDE = """
 import json, time
@@ -45,11 +42,11 @@ _ROWS, _DIM, _PIECE = 10_000_000, 64, 250_000
 
 def certificates() -> list[dict]:
     """Time and memory of both."""
-    wide = _measured(WIDE)
+    wide = apart(WIDE)
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder) / "h.npy", Path(folder) / "h_next.npy"
         _write_pairs(*paths)
-        long = _measured(LONG.format(h=str(paths[0]), h_next=str(paths[1])))
+        long = apart(LONG.format(h=str(paths[0]), h_next=str(paths[1])))
     if (wide["grade"], long["grade"]) != ("rotation", "bounded"):
         raise RuntimeError(f"the certificates are wrong: {wide}, {long}")
     return [
@@ -58,17 +55,6 @@ def certificates() -> list[dict]:
         row("certificate of 10,000,000 pairs x 64 dims on disk: MiB", long["mib"], -1024, long),
         row("certificate of 10,000,000 pairs x 64 dims on disk: seconds", long["seconds"], None, long),
     ]
-
-
-def _measured(code: str) -> dict:
-    here = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
 
 
 def _write_pairs(first: Path, second: Path) -> None:

@@ -1,15 +1,11 @@
 """Comparisons of two embeddings: all at once, against the textbook forms, and chance against the scores."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import alternate, row
+from measure import alternate, apart, row
 
 from isojepa.align import metrics as m
 
@@ -75,7 +71,7 @@ NULLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 def comparing() -> list[dict]:
     """Everything at once, CKA, neighbours, and the null of every score."""
-    (given, split), streamed = _apart(ALL), _apart(STREAMED)
+    (given, split), streamed = apart(ALL), apart(STREAMED)
     what = "all comparisons of 20,000 x 384"
     return [
         row(f"{what}, map given: seconds", given["seconds"], -60, given),
@@ -89,18 +85,6 @@ def comparing() -> list[dict]:
         *_nulls(2_000, 384),
         *_nulls(20_000, 384),
     ]
-
-
-def _apart(code: str) -> Any:
-    """What a process of its own measures."""
-    here = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
 
 
 def _pair(n: int, dim: int) -> tuple[np.ndarray, np.ndarray]:

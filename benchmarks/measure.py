@@ -1,5 +1,6 @@
 """Timing and memory on a noisy machine: alternate the candidates, take medians, and compare within a run."""
 
+import json
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,18 @@ def processor_time(tasks: Mapping[str, Callable[[], object]], rounds: int = 9) -
                 task()
             times[name].append((time.process_time() - start) / repeats[name])
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def apart(code: str) -> Any:
+    """What a process of its own measures, and prints as JSON; it may import this module."""
+    here = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 def forget_peak() -> float:

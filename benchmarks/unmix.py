@@ -1,13 +1,10 @@
 """Unmixing of many dimensions against scikit-learn's FastICA, and of more rows than memory should hold."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from measure import row
+from measure import apart, row
 
 WIDE = """
 import json, time, warnings
@@ -79,11 +76,11 @@ _PIECE = 250_000
 
 def unmixing(wide: tuple[int, int] = (100_000, 256), long: tuple[int, int] = (10_000_000, 64)) -> list[dict]:
     """Time and accuracy of rows in memory, time and memory of rows on disk: (rows, dimensions) of each."""
-    found = _measured(WIDE.format(rows=wide[0], dim=wide[1]))
+    found = apart(WIDE.format(rows=wide[0], dim=wide[1]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "h.npy"
         _write_rows(path, *long)
-        disk = _measured(LONG.format(h=str(path)))
+        disk = apart(LONG.format(h=str(path)))
     if (found["named"], disk["named"]) != (wide[1], long[1]):
         raise RuntimeError(f"axes must all be named, got {found}, {disk}")
     what, where = f"unmix {wide[0]:,} x {wide[1]}", f"unmix {long[0]:,} x {long[1]} on disk"
@@ -110,17 +107,6 @@ def unmixing(wide: tuple[int, int] = (100_000, 256), long: tuple[int, int] = (10
         row(f"{where}: MiB", disk["mib"], -1024, disk),
         row(f"{where}: seconds per pass", float(np.median(disk["passes"])), None, disk),
     ]
-
-
-def _measured(code: str) -> dict:
-    here = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\nsys.path.insert(0, {here!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
 
 
 def _write_rows(path: Path, rows: int, dim: int) -> None:

@@ -18,12 +18,12 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 import torch
 
-from isojepa.names import shown
+from isojepa.names import choose, shown
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,6 +52,29 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+class Parameters:
+    """Arguments of a class that are kept as attributes, by name: the verbs of scikit-learn for its own."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments by name.
+
+        Raises:
+            ValueError: there is no such argument.
+        """
+        for name, value in params.items():
+            choose("parameter", name, dict.fromkeys(inspect.signature(type(self)).parameters))
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({told})"
 
 
 def check_fields(instance: Any) -> None:

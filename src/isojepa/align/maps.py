@@ -9,7 +9,6 @@ inverse, however ill-conditioned: only the cut makes it another one.
 The verbs are scikit-learn's, which is not needed: `clone`, pipelines and grid searches take the map as it is.
 """
 
-import inspect
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +26,7 @@ from isojepa.align.fits import (
 from isojepa.align.moments import Moments
 from isojepa.align.penalties import GENERALISED, LEAVE_ONE_OUT, best_penalty, generalised, leave_one_out
 from isojepa.align.rows import as_array, as_rows, check_pairs, check_varied, chunks, constant
-from isojepa.arguments import check_count, check_number
+from isojepa.arguments import Parameters, check_count, check_number
 from isojepa.linear import LinearMap
 from isojepa.names import choose
 
@@ -40,7 +39,7 @@ class NotFitted(ValueError, AttributeError):
     """The map has been fitted on no pairs yet."""
 
 
-class AlignmentMap:
+class AlignmentMap(Parameters):
     """An affine map from the rows of one encoder to those of another.
 
     Args:
@@ -257,24 +256,6 @@ class AlignmentMap:
 
         return load_map(Path(path))
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments by name."""
-        return {name: getattr(self, name) for name in _arguments()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments by name.
-
-        Raises:
-            ValueError: there is no such argument.
-        """
-        for name, value in params.items():
-            choose("parameter", name, dict.fromkeys(_arguments()))
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        return f"AlignmentMap({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
-
     def __sklearn_is_fitted__(self) -> bool:
         return "matrix_" in vars(self) or vars(self).get("_moments") is not None
 
@@ -374,10 +355,6 @@ class AlignmentMap:
 
 
 _FITTED = frozenset(AlignmentMap.__annotations__)
-
-
-def _arguments() -> list[str]:
-    return [name for name in inspect.signature(AlignmentMap.__init__).parameters if name != "self"]
 
 
 def _weights(weights: Any, rows: int) -> np.ndarray:

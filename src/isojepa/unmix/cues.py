@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from isojepa.unmix.naming import Naming
+from isojepa.unmix.naming import FOUND, Naming, rates
 
 LAW = "a law"  # how reasons begin that no rows could remove
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
-_FOUND = 0.9  # cosine between both halves from which an axis is named
 _DEPENDENT = 0.2  # correlation of sizes from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
 
@@ -40,7 +39,7 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
         else:
             near = f"within {tolerance:g} of normal, as the other's,"
         return "none", f"{LAW} {near} and {rate}"
-    if naming.stability[axis] < _FOUND:
+    if naming.stability[axis] < FOUND:
         return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
     if naming.dependent[axis] and not _slowest(naming, axis):
         by = naming.dependence[axis]
@@ -59,7 +58,7 @@ def _slowest(naming: Naming, axis: int) -> bool:
     others = naming.links[axis] > _DEPENDENT
     if naming.correlation is None or not others.any():
         return not others.any()
-    rate = -np.log(np.clip(naming.correlation, 1e-3, 1 - 1e-9))
+    rate = rates(naming.correlation)
     return bool((rate[others] > _SLOWER * rate[axis]).all())
 
 

@@ -34,7 +34,7 @@ from isojepa.unmix.whitening import Sample
 
 _CHANCE = 1e-3
 _TURNED = 0.15  # cosine between an axis of one half and another of the other half, from which they are mixed
-_FOUND = 0.9  # cosine of an axis with itself in both halves, at least
+FOUND = 0.9  # cosine of an axis with itself in both halves, at least
 _DEGREES = 5.0  # tolerances by which rates must differ
 DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
 _SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the same, but for what is left
@@ -115,7 +115,7 @@ def name_axes(
     cosines = np.abs(halves[0].matrix[order[0]] @ halves[1].matrix[order[1]].T)
     stability = np.diag(cosines).copy()
     mixed = np.maximum(cosines, cosines.T) > _TURNED
-    unsure = stability < _FOUND
+    unsure = stability < FOUND
     mixed |= unsure[:, None] & unsure  # those that neither half found may be any rotation of one another
     departure = (found[0].departure + found[1].departure) / 2
     kappa = np.concatenate([one.kappa for one in found])
@@ -131,7 +131,7 @@ def name_axes(
     if known:
         each = np.concatenate(known)
         correlation = each.mean(0)
-        rate = -np.log(np.clip(correlation, 1e-3, 1 - 1e-9))
+        rate = rates(correlation)
         ratio = np.abs(np.log(rate[:, None] / rate))
         by_rate = _beyond_chance(each, -1.0) & (ratio > _DEGREES * tolerance)
     apart = (by_shape | by_rate) & ~mixed
@@ -154,6 +154,11 @@ def name_axes(
         links,
         _excess(cosines, halves, order, len(sample.first)),
     )
+
+
+def rates(correlation: np.ndarray) -> np.ndarray:
+    """-log of correlations across a pair, of those that have one."""
+    return np.asarray(-np.log(np.clip(correlation, 1e-3, 1 - 1e-9)))
 
 
 def find_halves(sample: Sample, source: np.random.Generator) -> tuple[Rotation, Rotation]:

@@ -5,16 +5,14 @@ not normal (`shapes`), and rates that differ (`rotations`). Axes that neither te
 rotation of which is as good. The verbs are scikit-learn's, which is not needed.
 """
 
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from isojepa.arguments import check_count, check_number, check_type, checked
+from isojepa.arguments import Parameters, check_count, check_number, check_type, checked
 from isojepa.certificates.embeddings import real_array
-from isojepa.names import choose
 from isojepa.seeds import numpy_generator
 from isojepa.unmix.axes import Axis
 from isojepa.unmix.cues import BLIND, LAW, cue_of, order_of, told_of
@@ -34,7 +32,7 @@ class NotFitted(ValueError, AttributeError):
     """Nothing has been unmixed yet."""
 
 
-class Unmixing:
+class Unmixing(Parameters):
     """The axes of an embedding, as far as data tell them apart.
 
     Args:
@@ -207,24 +205,6 @@ class Unmixing:
 
         return load_unmixing(Path(path))
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments by name."""
-        return {name: getattr(self, name) for name in _arguments()}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change arguments by name.
-
-        Raises:
-            ValueError: there is no such argument.
-        """
-        for name, value in params.items():
-            choose("parameter", name, dict.fromkeys(_arguments()))
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        return f"Unmixing({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
-
     def __sklearn_is_fitted__(self) -> bool:
         return "axes_" in vars(self)
 
@@ -340,7 +320,3 @@ def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str
         return dewarp(first, second), ""
     except ValueError as error:
         return None, f"not straightened: {error}"
-
-
-def _arguments() -> list[str]:
-    return [name for name in inspect.signature(Unmixing.__init__).parameters if name != "self"]
