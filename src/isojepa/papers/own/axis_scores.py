@@ -1,0 +1,77 @@
+"""What is measured of the axes of an embedding where the latents are known: as found, unmixed, straightened.
+
+    r2_each         held-out R^2 of each latent from all axes: what a certificate has, if as many are unmixed as there are
+    rank_each       |rank correlation| of each latent with its own axis
+    linear_each     squared correlation of each latent with its own axis, as found
+    straight_each   the same after straightening; axes without a name are left as they are
+    rank, r2, linear, straight          the latent for which each of these is least
+    mcc             mean of rank_each
+    named           how many axes have a name;  `cues` says by what,  `verdict` in words
+    error           largest standard error of a named axis's direction, in radians
+
+Axes are found without latents on some pairs, and scored on others.
+"""
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from isojepa.encoders.modes import embed
+from isojepa.seeds import generator
+from isojepa.unmix import match_latents, unmix
+from isojepa.worlds.source import Source
+
+PAIRS = 100_000  # that axes are found on
+SCORED = 20_000  # states that they are scored on
+_SEED = 1  # not that of any training run's data: streams have names of their own besides
+
+
+def score_axes(
+    h: Any, h_next: Any, scored: Any, latents: Any, dim: int | None = None, paths: Any = None
+) -> dict[str, Any]:
+    """Find the axes of an embedding and hold them against latents of other rows.
+
+    Args:
+        h, h_next: (pairs, k) both views of the pairs that axes are found on; None where there are paths.
+        scored: (n, k) embeddings of other states.
+        latents: (n, d) of those.
+        dim: directions that are unmixed, see `isojepa.unmix.Unmixing`.
+        paths: in place of h and h_next, see `isojepa.unmix.unmix`.
+    """
+    found = unmix(h, h_next, paths, dim=dim)
+    rows, z = (np.asarray(one, dtype=np.float64) for one in (scored, latents))
+    axes = found.transform(rows)
+    bent, straight = (match_latents(one, z) for one in (axes, found.straightened(axes)))
+    each = {
+        "r2_each": [partner.linear_r2 for partner in bent.partners],
+        "rank_each": [abs(partner.rank) for partner in bent.partners],
+        "linear_each": [partner.linear**2 for partner in bent.partners],
+        # the same partners: straightening changes no ranks
+        "straight_each": [partner.linear**2 for partner in straight.partners],
+    }
+    least = {name.removesuffix("_each"): min(values) for name, values in each.items()}
+    named = [axis for axis in found.axes_ if axis.named]
+    return {
+        **each,
+        **least,
+        "mcc": float(np.mean(each["rank_each"])),
+        "named": len(named),
+        "cues": sorted({axis.cue for axis in named}),
+        "error": max((axis.error for axis in named), default=None),
+        "departure": [axis.departure for axis in found.axes_],
+        "verdict": found.verdict_,
+    }
+
+
+def score(encoder: nn.Module, world: Source, dim: int | None = None) -> dict[str, Any]:
+    """Measure the axes of a trained encoder in its world, on fresh pairs."""
+    views = world.sample(PAIRS, generator(_SEED, "pairs")).views
+    batch = world.sample(SCORED, generator(_SEED, "scored"))
+    h, h_next = (_rows(encoder, view) for view in views)
+    return score_axes(h, h_next, _rows(encoder, batch.views[0]), batch.latents[0], dim)
+
+
+def _rows(encoder: nn.Module, x: Tensor) -> np.ndarray:
+    return np.asarray(embed(encoder, x).double().numpy())
+
