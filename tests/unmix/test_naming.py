@@ -4,15 +4,17 @@ import functools
 
 import numpy as np
 import pytest
+import scipy
 import torch
 
 from isojepa.certificates.embeddings import Embeddings
-from isojepa.laws import Uniform
+from isojepa.laws import GeneralizedNormal, Uniform, eigensystem
 from isojepa.seeds import generator
 from isojepa.unmix import unmix
 from isojepa.unmix.axes import CUES, Axis
 from isojepa.unmix.cues import cue_of, order_of, told_of
-from isojepa.unmix.naming import Naming, _beyond_chance, _dependence, departures
+from isojepa.unmix.departures import departures, world_departure
+from isojepa.unmix.naming import Naming, _beyond_chance, _dependence
 from isojepa.unmix.whitening import take_sample, whiten
 from isojepa.worlds import Copula
 from tests.unmix.worlds import latents, normal_pairs, normal_paths, rotation
@@ -114,6 +116,44 @@ def test_departures_are_0_for_normal_rows_and_known_for_uniform_ones():
     assert found == pytest.approx([0.0, 1 - 3 / np.pi], abs=0.003)
 
 
+@pytest.mark.parametrize("rho", [0.5, 0.9, 0.98])
+def test_the_worlds_departure_is_that_of_the_slowest_eigenfunction_whatever_an_encoder_left(rho):
+    block = np.arange(50_000) * 20 // 50_000
+    for law, name in (
+        (GeneralizedNormal(1.5), "1.5"),
+        (GeneralizedNormal(2.5), "2.5"),
+        (Uniform(), "uniform"),
+    ):
+        system = eigensystem(law, 1)
+        keep = system.mass > 1e-12
+        mass, phi = system.mass[keep] / system.mass[keep].sum(), system.values[1][keep]
+        scores = scipy.special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-15, 1 - 1e-15))
+        known = 1 - (mass @ (phi * scores)) ** 2 / ((mass @ phi**2) * (mass @ scores**2))
+        y, y_next = (view[:, 0] for view in latents([name], rho, 50_000))
+        for left in (lambda y: y, np.exp, lambda y: y + y**3):
+            found, error = world_departure(left(y), left(y_next), block)
+            # polynomials of degree 7 miss a little of an eigenfunction that ends in a wall
+            assert found == pytest.approx(known, abs=4 * error + 0.25 * known)
+            assert found - 4 * error > 0
+
+
+@pytest.mark.parametrize("left", [lambda u: u, np.tanh, np.exp, lambda u: u + u**3])
+def test_a_normal_process_has_no_departure_of_its_own_whatever_an_encoder_left(left):
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(20):
+        z, z_next = normal_pairs(5000, 1, 0.9, rng)
+        found.append(world_departure(left(z[:, 0]), left(z_next[:, 0]), np.arange(5000) // 250))
+    estimates, errors = np.array(found).T
+    assert np.abs(estimates).max() < 0.01
+    assert (np.abs(estimates) < 4 * errors + 1e-3).all()
+
+
+def test_views_that_are_equal_tell_no_departure():
+    y = np.random.default_rng(0).uniform(size=2000)
+    assert world_departure(y, y, np.arange(2000) // 100) == (0.0, np.inf)
+
+
 def test_chance_is_kept_over_all_pairs_together():
     rng = np.random.default_rng(0)
     wrong = sum(
@@ -156,6 +196,7 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "by_shape": ~inside,
         "by_rate": np.zeros((dim, dim), bool),
         "stability": np.ones(dim),
+        "world": np.full(dim, np.nan),
         "correlation": None,
         "dependence": np.zeros(dim),
         "partner": np.zeros(dim, int),

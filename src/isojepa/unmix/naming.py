@@ -15,10 +15,9 @@ and if both halves found the same two axes. Chance is `_CHANCE` over all pairs t
 the blocks. Axes that are not told apart form a block. The tolerance is what an encoder may have left: a
 Gaussian world seen through an encoder with that much nonlinear energy has no named axes.
 
-Encoders of laws with ends leave more. So a departure below `STRONG` counts as the world's only if pairs show
-that it is. Let s be the normal scores of y, and d = y - beta s. If a normal process lies behind y, the next
-view keeps less of d than of s, by a factor of rho at least, since d has degree 2 and more; of an
-eigenfunction it keeps the same share of both. Without pairs a departure below `STRONG` names nothing.
+Encoders of laws with ends leave more. So where there are pairs, what counts is the departure that is the
+world's own (`departures`), to which no encoder adds: a normal process behind an axis has none. It must be
+beyond chance. Without pairs a departure of the axis itself counts from `STRONG` on.
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.unmix.departures import departures, world_departure
 from isojepa.unmix.rotations import Rotation, find_rotation, nearest_rotation
 from isojepa.unmix.shapes import score_and_slope
 from isojepa.unmix.whitening import Sample
@@ -41,6 +41,7 @@ _SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the s
 STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02
 _SURE = 3.0  # standard errors
 _RANKED = 20_000  # rows that normal scores are taken of
+_ASKED = 1 << 22  # numbers of one view that are asked for the world's departure, or so many rows
 _LOOKED = 1 << 23  # numbers among which dependence is looked for, of which there are several copies
 _PRIOR = 8.0  # pairs as good as said, that are counted besides
 _LARGEST = 50.0  # times the variance that one pair may show: beyond, it is another thing than chance
@@ -70,6 +71,7 @@ class Naming:
         together: (dim, dim) whether a pair is in one block, reflexive.
         stability: (dim,) cosine of each axis between the two halves.
         departure: (dim,) from the normal law.
+        world: (dim,) the departure that is the world's, see `departures`; NaN where it was not asked for.
         correlation: (dim,) across a pair; None without second views.
         dependence: (dim,) the largest correlation of its size with the size or the value of another.
         partner: (dim,) which other that is.
@@ -85,6 +87,7 @@ class Naming:
     together: np.ndarray
     stability: np.ndarray
     departure: np.ndarray
+    world: np.ndarray
     correlation: np.ndarray | None
     dependence: np.ndarray
     partner: np.ndarray
@@ -119,13 +122,12 @@ def name_axes(
     mixed |= unsure[:, None] & unsure  # those that neither half found may be any rotation of one another
     departure = (found[0].departure + found[1].departure) / 2
     kappa = np.concatenate([one.kappa for one in found])
-    asked = departure >= tolerance  # nearer to normal, it names nothing anyway
-    doubted = np.array(
-        [asked[axis] and _doubted(sample, rotation.matrix[axis], departure[axis]) for axis in range(dim)]
-    )
-    own = np.where(doubted, 0.0, departure) if tolerance > 0 else departure
-    far = np.maximum(own[:, None], own) >= tolerance
-    by_shape = _beyond_chance(kappa, 1.0) & far
+    by_shape = _beyond_chance(kappa, 1.0)
+    # not asked of axes whose shape tells nothing anyway, nor for those who trust all shapes
+    world = _world_departures(sample, rotation.matrix, by_shape.any(1)) if tolerance > 0 else None
+    own = _shown(departure, world, tolerance) if tolerance > 0 else departure
+    by_shape &= np.maximum(own[:, None], own) >= tolerance
+    doubted = (departure >= tolerance) & (own < tolerance)
     by_rate, correlation = np.zeros((dim, dim), bool), None
     known = [one.correlation for one in found if one.correlation is not None]
     if known:
@@ -146,6 +148,7 @@ def name_axes(
         together,
         stability,
         departure,
+        np.full(dim, np.nan) if world is None else np.where(np.isfinite(world[1]), world[0], np.nan),
         correlation,
         links.max(1),
         partner,
@@ -198,40 +201,28 @@ def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:
     )
 
 
-def _doubted(sample: Sample, axis: np.ndarray, departure: float) -> bool:
-    """Whether what departs from normal on an axis may be what an encoder left of a normal process."""
-    if departure >= STRONG:
-        return False
+def _world_departures(sample: Sample, matrix: np.ndarray, asked: np.ndarray) -> np.ndarray | None:
+    """(2, dim) the world's departure on axes that are asked about, and its error; None without pairs."""
     if sample.second is None:
-        return True
-    y, after = (turned(view, axis[None])[:, 0].double().numpy() for view in (sample.first, sample.second))
-    scores = np.empty(len(y))
-    scores[np.argsort(y)] = scipy.special.ndtri((np.arange(len(y)) + 0.5) / len(y))
-    left = y - y.mean() - (scores @ y) / (scores @ scores) * scores
-    edges = np.flatnonzero(np.diff(sample.block, prepend=-1))
-    sums = np.stack(
-        [np.add.reduceat(one, edges) for one in (after * scores, y * scores, after * left, left**2)]
-    )
-
-    def kept(totals: np.ndarray) -> np.ndarray:
-        """What the next view keeps of the normal scores, and of what is left over that of them."""
-        first = totals[0] / totals[1]
-        return np.stack((first, totals[2] / totals[3] / first))
-
-    (rho, ratio), without = kept(sums.sum(1)), kept(sums.sum(1, keepdims=True) - sums)[1]
-    blocks = len(edges)
-    error = np.sqrt((blocks - 1) / blocks * ((without - without.mean()) ** 2).sum())
-    return not (ratio > (1 + rho) / 2 and ratio - _SURE * error > rho)
+        return None
+    step = max(1, len(sample.first) // max(_RANKED, _ASKED // len(matrix)))
+    y, after = (turned(view[::step], matrix).double().numpy() for view in (sample.first, sample.second))
+    block = sample.block[::step]
+    found = np.full((2, len(matrix)), [[0.0], [np.inf]])
+    for axis in np.flatnonzero(asked).tolist():
+        found[:, axis] = world_departure(y[:, axis], after[:, axis], block)
+    return found
 
 
-def departures(y: np.ndarray) -> np.ndarray:
-    """(dim,) how far columns are from normal: 1 - corr(y, normal scores of y)^2."""
-    places = (np.arange(len(y)) + 0.5) / len(y)
-    scores = scipy.special.ndtri(places)
-    ordered = np.sort(y, axis=0)
-    ordered -= ordered.mean(0)
-    explained = (scores @ ordered) ** 2 / ((scores @ scores) * (ordered**2).sum(0))
-    return np.asarray(1 - explained)
+def _shown(departure: np.ndarray, world: np.ndarray | None, tolerance: float) -> np.ndarray:
+    """(dim,) the departure of each axis that is the world's, as far as rows show; 0 where they do not."""
+    strong = np.where(departure >= STRONG, departure, 0.0)
+    if world is None:
+        return strong
+    estimate, error = world
+    sure = (estimate >= tolerance) & (estimate > _SURE * error)
+    # equal views, and laws of a few levels, tell nothing of it
+    return np.asarray(np.where(np.isinf(error), strong, np.where(sure, estimate, 0.0)))
 
 
 def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:

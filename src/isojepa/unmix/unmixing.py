@@ -274,6 +274,7 @@ class Unmixing(Parameters):
                     bool(naming.dependent[old]),
                     warp,
                     reason,
+                    None if np.isnan(naming.world[old]) else float(naming.world[old]),
                 )
             )
         self.axes_ = tuple(axes)

@@ -104,12 +104,15 @@ def _axis(told: dict[str, Any], number: int, count: int) -> Axis:
         error=check_number("error", told["error"], *positive) if named else float("inf"),
         stability=check_number("stability", told["stability"], *positive),
         departure=check_number("departure", told["departure"], "be a number"),
-        correlation=None
-        if told["correlation"] is None
-        else check_number("correlation", told["correlation"], "be a number"),
+        correlation=_number_or_none("correlation", told["correlation"]),
         dependence=check_number("dependence", told["dependence"], *positive),
         partner=check_count("partner", told["partner"], 0, count - 1),
         dependent=told["dependent"],
         warp=None if told["warp"] is None else Warp.from_dict(told["warp"]),
         reason=str(told["reason"]),
+        world_departure=_number_or_none("world_departure", told.get("world_departure")),
     )
+
+
+def _number_or_none(name: str, value: Any) -> float | None:
+    return None if value is None else check_number(name, value, "be a number")

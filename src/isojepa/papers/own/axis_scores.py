@@ -1,6 +1,6 @@
 """What is measured of the axes of an embedding where the latents are known: as found, unmixed, straightened.
 
-    r2_each         held-out R^2 of each latent from all axes: what a certificate has, if as many are unmixed as there are
+    r2_each         held-out R^2 of each latent from all axes together
     rank_each       |rank correlation| of each latent with its own axis
     linear_each     squared correlation of each latent with its own axis, as found
     straight_each   the same after straightening; axes without a name are left as they are
@@ -74,4 +74,3 @@ def score(encoder: nn.Module, world: Source, dim: int | None = None) -> dict[str
 
 def _rows(encoder: nn.Module, x: Tensor) -> np.ndarray:
     return np.asarray(embed(encoder, x).double().numpy())
-

@@ -1,0 +1,78 @@
+r"""How far the law of an axis is from normal: as the encoder left it, and as the world has it.
+
+    departure          1 - corr(y, s)^2,   s = Phi^-1(rank of y):   0 for a normal law
+    world_departure    1 - corr(f(y), s)^2,   f(y) the function of y that is its own best prediction
+
+An encoder that is not done leaves y = g(u) of a latent that is u. What it left is a function of one axis,
+and does not matter to functions of that axis: f is the same whatever g, if g increases. If a normal process
+lies behind the axis, f(y) is s itself (Mehler), and the world's departure is 0, however far the encoder's y
+is from normal. In a Langevin world f is the slowest eigenfunction of the law, which only one law has normal.
+
+f is looked for among polynomials of s up to degree `_DEGREE`, of which Hermite's He_k are a basis: with
+C_jk = E He_j(s) He_k(s') symmetric and G_jk = E He_j(s) He_k(s), it is the solution of C v = c G v that is
+nearest to s. The departure of a projection is the smaller one. The standard error and the correction of the
+bias, which any noise has here, come from leaving out each block of rows.
+"""
+
+import numpy as np
+import scipy
+
+from isojepa.certificates.hermite import hermite_table
+
+_DEGREE = 7
+_APART = 1e-9  # eigenvalues that are no further apart tell nothing of their vectors: equal views
+
+
+def departures(y: np.ndarray) -> np.ndarray:
+    """(dim,) how far columns are from normal: 1 - corr(y, normal scores of y)^2."""
+    scores = scipy.special.ndtri((np.arange(len(y)) + 0.5) / len(y))
+    ordered = np.sort(y, axis=0)
+    ordered -= ordered.mean(0)
+    explained = (scores @ ordered) ** 2 / ((scores @ scores) * (ordered**2).sum(0))
+    return np.asarray(1 - explained)
+
+
+def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tuple[float, float]:
+    """The departure of the function of an axis that predicts itself best, and its standard error.
+
+    Args:
+        y, y_next: (n,) both views.
+        block: (n,) to which each pair belongs, ascending.
+
+    Returns:
+        The estimate, which chance can make slightly negative, and an error of inf where nothing is told.
+    """
+    both = np.concatenate((y, y_next))
+    scores = scipy.special.ndtri((scipy.stats.rankdata(both) - 0.5) / len(both))  # ties share one
+    table = hermite_table(scores, _DEGREE)[:, 1:]
+    first, second = table[: len(y)], table[len(y) :]
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    ends = np.append(starts[1:], len(y))
+    crossed, own = [], []
+    for start, end in zip(starts, ends, strict=True):
+        one, other = first[start:end], second[start:end]
+        product = one.T @ other
+        crossed.append((product + product.T) / 2)
+        own.append((one.T @ one + other.T @ other) / 2)
+    crosses, squares = np.stack(crossed), np.stack(own)
+    cross, square = crosses.sum(0), squares.sum(0)
+    found = _departure(cross, square)
+    without = np.array([_departure(cross - a, square - b) for a, b in zip(crosses, squares, strict=True)])
+    if not np.isfinite([found, *without]).all():
+        return 0.0, float("inf")
+    count = len(starts)
+    error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
+    return float(found - (count - 1) * (without.mean() - found)), float(error)
+
+
+def _departure(cross: np.ndarray, square: np.ndarray) -> float:
+    """1 - corr(f, s)^2 of the eigenfunction f that is nearest to s; NaN where none is."""
+    try:
+        values, vectors = scipy.linalg.eigh(cross, square)  # f of variance 1
+    except np.linalg.LinAlgError:  # a law of fewer levels than degrees
+        return float("nan")
+    shares = (square[0] @ vectors) ** 2 / square[0, 0]
+    nearest = int(shares.argmax())
+    if np.abs(np.delete(values, nearest) - values[nearest]).min() < _APART:
+        return float("nan")
+    return float(1 - shares[nearest])
