@@ -27,6 +27,8 @@ STUDIES = {
     "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
     "dynamics": "transitions, regret and excitation in made-up linear worlds; trains nothing",
+    "axes": "latents by name, of every law with a discrete spectrum, 2 to 16 of them",
+    "objectives": "whitening, SIGReg and InfoNCE as ways to latents with names",
     "refusals": "axes that must have no name, and axes that must; trains nothing",
 }
 _PAPERS = {  # folders in isojepa.papers
@@ -42,6 +44,8 @@ _PAPERS = {  # folders in isojepa.papers
     "others": "social",
     "adversaries": "own",
     "dynamics": "own",
+    "axes": "own",
+    "objectives": "own",
     "refusals": "own",
 }
 

@@ -64,12 +64,17 @@ def score_axes(
     }
 
 
-def score(encoder: nn.Module, world: Source, dim: int | None = None) -> dict[str, Any]:
-    """Measure the axes of a trained encoder in its world, on fresh pairs."""
+def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
+    """Measure the axes of a trained encoder in its world, on fresh pairs.
+
+    Of an embedding with more dimensions than latents as many directions are unmixed as there are latents.
+    """
     views = world.sample(PAIRS, generator(_SEED, "pairs")).views
     batch = world.sample(SCORED, generator(_SEED, "scored"))
     h, h_next = (_rows(encoder, view) for view in views)
-    return score_axes(h, h_next, _rows(encoder, batch.views[0]), batch.latents[0], dim)
+    z = batch.latents[0]
+    dim = z.shape[1] if h.shape[1] > z.shape[1] else None
+    return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, dim)
 
 
 def _rows(encoder: nn.Module, x: Tensor) -> np.ndarray:
