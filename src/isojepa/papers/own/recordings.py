@@ -182,11 +182,15 @@ def _right(is_shown: bool) -> Judge:
 def _straightens(latent: str) -> Judge:
     """The judge of whether a named axis that is straightened is nearer to its angle than all axes are."""
 
+    def gains(runs: list[Rows]) -> list[float]:
+        named = [row.scores for own in runs for row in own.where(latent=latent) if row.scores["named"]]
+        return [one["straight"] - one["linear"] for one in named]
+
     def judge(rows: Rows) -> Judgement:
-        named = [
-            row.scores for own in _shown(rows) for row in own.where(latent=latent) if row.scores["named"]
-        ]
-        return judge_values([one["straight"] - one["linear"] for one in named], lambda gain: gain > 0)
+        shown, others = (gains(_shown(rows, is_shown)) for is_shown in (True, False))
+        facts = {"others": len(others), "others_good": sum(gain > 0 for gain in others)}
+        ends = f"{min(others):+.3f} to {max(others):+.3f}" if others else "–"
+        return judge_values(shown, lambda gain: gain > 0, **facts, others_ends=ends)
 
     return judge
 
