@@ -9,7 +9,7 @@ import scipy.stats
 import torch
 
 from isojepa.seeds import generator
-from isojepa.studies.isotropise import Ideal, Study, sampled, score_laws
+from isojepa.studies.isotropise import Ideal, Study, score_laws
 from isojepa.studies.isotropise_theory import ceiling, r2_per_latent, slow_features
 from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa.worlds.recorded import Recorded
@@ -87,16 +87,6 @@ def test_scores_are_held_out_states_and_a_gaussian_within_the_support():
     path, step = np.indices((80, 20)).reshape(2, -1)
     states = held_out.latents(path, step)[:, 0].tolist()
     assert set(scores.data[:, 0].astype(np.float32).tolist()) <= set(states)
-
-
-def test_the_sample_stands_for_the_weighted_law():
-    recorded = Recorded(np.random.default_rng(0).normal(size=(50, 200, 1)))
-    z, _ = recorded.states_at(np.arange(recorded.pairs))
-    weights = np.exp(z[:, 0])
-    points, _, counts = sampled(recorded.reweighted(weights))
-    assert np.average(points[:, 0], weights=counts) == pytest.approx(
-        np.average(z[:, 0], weights=weights), abs=2e-3
-    )
 
 
 @pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")

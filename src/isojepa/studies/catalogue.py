@@ -30,6 +30,7 @@ STUDIES = {
     "axes": "latents by name, of every law with a discrete spectrum, 2 to 16 of them",
     "objectives": "whitening, SIGReg and InfoNCE as ways to latents with names",
     "refusals": "axes that must have no name, and axes that must; trains nothing",
+    "recordings": "recorded, goal-directed paths: which angles have an axis of their own, and a name",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
@@ -47,6 +48,7 @@ _PAPERS = {  # folders in isojepa.papers
     "axes": "own",
     "objectives": "own",
     "refusals": "own",
+    "recordings": "own",
 }
 
 

@@ -13,8 +13,7 @@ One thread; about five and a half minutes.
 """
 
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,40 +21,25 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from torch import Tensor, nn
+from torch import Tensor
 
-from isojepa.encoders import MLP
-from isojepa.encoders.modes import embed
 from isojepa.isotropise.isotropise import Isotropised, isotropise
 from isojepa.isotropise.pair_law import common_rho, measure_pairs
-from isojepa.names import choose
-from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
+from isojepa.studies.goal_paths import FITTED, OBJECTIVES, STRIDE, draw_paths, sampled, train_encoder
 from isojepa.studies.isotropise_figure import draw
 from isojepa.studies.isotropise_page import page
 from isojepa.studies.isotropise_theory import ceiling, r2_per_latent, slow_features
 from isojepa.studies.results import write_figure, write_results
 from isojepa.terminal import Console
-from isojepa.training import fit
-from isojepa.training.loop import RunWarning
-from isojepa.worlds import Lift, OrnsteinUhlenbeck, World
-from isojepa.worlds.goals import GoalReaching
+from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa.worlds.recorded import Recorded
 
 Row = dict[str, Any]
 
-SOURCES: Mapping[str, Callable[[int, int, torch.Generator], Tensor]] = {
-    "goals": lambda paths, steps, source: GoalReaching().trajectory(paths, steps, source),
-}
-OBJECTIVES: Mapping[str, Callable[[], nn.Module]] = {
-    "SIGReg 2e-3": lambda: LeJEPA(weight=2e-3),
-    "SIGReg 2e-4": lambda: LeJEPA(weight=2e-4),
-    "whitening": lambda: LeJEPA(weight=0.3, regularizer=Whitening()),
-}
 WEIGHED = ("rates", "moments", "marginals", "reweight")
-_BASE, _LONG = 8, 64  # strides at which the knob is turned
+_LONG = 64  # the other stride at which the knob is turned
 _SCORED = 20_000  # states of each score
-_FITTED = 50_000  # pairs that weights are fitted on
 _SUPPORT = (0.005, 0.995)  # quantiles of each latent between which the data count as being there
 
 
@@ -137,9 +121,8 @@ class Study:
 
     def measure(self, seed: int) -> Iterator[Row]:
         """All doses of one seed."""
-        drawn = choose("source", self.source, SOURCES)(self.paths, self.length, generator(seed, "study"))
-        train, held_out = Recorded(drawn, stride=_BASE).split(0.2, seed)
-        first = isotropise(train, min(self.strengths), "moments", samples=_FITTED)
+        train, held_out = draw_paths(self.paths, self.length, seed, self.source)
+        first = isotropise(train, min(self.strengths), "moments", samples=FITTED)
         scores = score_laws(train, held_out, np.array(first.effect.scale), seed)
         yield self.row(train, "data", 0.0, scores, seed, tuple(OBJECTIVES))
         for method in WEIGHED:
@@ -168,7 +151,7 @@ class Study:
     ) -> Row:
         """A row at one strength; where too few effective pairs are left, only that."""
         try:
-            found = isotropise(train, strength, method, samples=_FITTED)
+            found = isotropise(train, strength, method, samples=FITTED)
         except ValueError as error:
             told = {"method": method, "strength": strength, "stride": train.stride, "refused": str(error)}
             return {"seed": seed, **told, "r2": {}}
@@ -185,7 +168,7 @@ class Study:
         found: Isotropised | None = None,
     ) -> Row:
         """Measures of a law of pairs, what theory predicts for it, and what training on it reaches."""
-        row: Row = {"seed": seed, "method": method, "strength": strength, "stride": _BASE}
+        row: Row = {"seed": seed, "method": method, "strength": strength, "stride": STRIDE}
         if isinstance(process, Recorded):
             law = measure_pairs(process) if found is None else found.effect.after
             z, z_next, weights = sampled(process)
@@ -203,38 +186,11 @@ class Study:
 
     def train(self, process: Recorded | Ideal, objective: str, scores: Scores, seed: int) -> Row:
         """Held-out R^2 of each latent after training, under both laws."""
-        mixing = Lift(process.dim, 4 * process.dim)
-        encoder = MLP(4 * process.dim, process.dim, width=64, layers=4, seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RunWarning)  # a run that collapsed scores low, and is kept
-            fit(
-                encoder,
-                World(process, mixing),
-                OBJECTIVES[objective](),
-                steps=self.steps,
-                batch=self.batch,
-                learning_rate=1e-2,
-                eval_every=self.steps,
-                eval_samples=1000,
-                seed=seed,
-                progress=False,
-            )
+        encoder = train_encoder(process, OBJECTIVES[objective](), seed, self.steps, self.batch)
         found = {}
         for name, points in asdict(scores).items():
-            h = embed(encoder, mixing(torch.from_numpy(points).float())).double().numpy()
-            found[name] = r2_per_latent(h, points).tolist()
+            found[name] = r2_per_latent(encoder(points), points).tolist()
         return found
-
-
-def sampled(recorded: Recorded, count: int = 40_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends and weights of pairs that stand for the law: evenly spaced in what they weigh."""
-    if recorded.weights is None:
-        index = np.linspace(0, recorded.pairs - 1, min(count, recorded.pairs)).astype(np.int64)
-        return (*recorded.states_at(index), np.ones(len(index)))
-    places = (np.arange(count) + 0.5) / count
-    drawn = np.searchsorted(np.cumsum(recorded.weights), places).clip(max=recorded.pairs - 1)
-    index, weights = np.unique(drawn, return_counts=True)
-    return (*recorded.states_at(index), weights.astype(np.float64))
 
 
 def score_laws(train: Recorded, held_out: Recorded, scale: np.ndarray, seed: int) -> Scores:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
-from isojepa.unmix import match_latents, unmix
+from isojepa.unmix import Unmixing, match_latents, unmix
 from isojepa.worlds.source import Source
 
 PAIRS = 100_000  # that axes are found on
@@ -39,7 +39,11 @@ def score_axes(
         dim: directions that are unmixed, see `isojepa.unmix.Unmixing`.
         paths: in place of h and h_next, see `isojepa.unmix.unmix`.
     """
-    found = unmix(h, h_next, paths, dim=dim)
+    return measure_axes(unmix(h, h_next, paths, dim=dim), scored, latents)
+
+
+def measure_axes(found: Unmixing, scored: Any, latents: Any) -> dict[str, Any]:
+    """Hold axes that were found against latents (n, d) of rows (n, k), others than they were found on."""
     rows, z = (np.asarray(one, dtype=np.float64) for one in (scored, latents))
     axes = found.transform(rows)
     bent, straight = (match_latents(one, z) for one in (axes, found.straightened(axes)))
