@@ -206,11 +206,11 @@ def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     """A pass over all rows, read in pieces."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).T.astype(np.float32).copy())
+        turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).astype(np.float32))
         kept = len(matrix)
         products, slopes, count = np.zeros((kept, kept)), np.zeros(kept), 0
         for piece in _pieces(embeddings, whitening):
-            found = measure_shapes(piece @ turn, scores)
+            found = measure_shapes(turn @ piece.T, scores)
             products += found[0].double().numpy()
             slopes += found[1].double().numpy()
             count += len(piece)
@@ -224,7 +224,7 @@ def _pieces(embeddings: Embeddings, whitening: Whitening) -> Iterator[Tensor]:
     width = len(whitening.mean)
     for chunk in embeddings.chunks():
         rows = torch.from_numpy(((chunk.h - whitening.mean) / whitening.scale).astype(np.float32))
-        yield from rows.split(max(width, (1 << 19) // width))
+        yield from rows.split(max(width, (1 << 20) // width))
 
 
 def _views(chunk: Chunk) -> list[np.ndarray]:

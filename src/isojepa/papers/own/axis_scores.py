@@ -74,4 +74,3 @@ def score(encoder: nn.Module, world: Source, dim: int | None = None) -> dict[str
 
 def _rows(encoder: nn.Module, x: Tensor) -> np.ndarray:
     return np.asarray(embed(encoder, x).double().numpy())
-
