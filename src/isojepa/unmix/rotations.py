@@ -34,7 +34,7 @@ _FEWEST = 10_000  # rows that it begins with, at least
 _FEW = 500  # rows whose cumulants say little
 _MORE = 4  # times as many rows the next time
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
-_LOCKED = 0.005  # the same of an axis that is left alone,
+_LOCKED = 0.01  # the same of an axis that is left alone,
 _LEFT_ALONE = 0.2  # once so many of them are
 _NEWTON = 40
 _SMALL = 1e-5  # angle of a step that ends it,
@@ -43,6 +43,7 @@ _COARSE = 0.1  # in half of the rows, that are to show which axes there are
 _WANDERING = 2.0  # standard errors that axes move by where nothing holds them, at most
 _STALLED = 8  # steps of that size in a row that do not get smaller: there is nothing to settle at
 _LARGEST = 0.5  # angle of a step
+_AGREED = 0.9  # cosine of axes of both halves, from which their mean is an axis
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
 _PIECE = 1 << 20  # numbers at once
@@ -163,7 +164,7 @@ def refine_rotation(
         most: steps at most.
         fraction: of its standard error, below which an angle has settled.
     """
-    steps, stalled, least = 0, 0, np.inf
+    steps, stalled, least, last = 0, 0, np.inf, np.inf
     few = some[:: max(1, len(some) // LEARNED)]
     while True:
         scores = learn_scores(few @ _transposed(matrix, few))
@@ -183,11 +184,21 @@ def refine_rotation(
         # axes on their way move by many standard errors; in normal rows of one rate they only wander
         moved = float(np.sqrt((strain[told] ** 2).mean())) if told.any() else 0.0
         stalled = stalled + 1 if 0.5 * least < moved < _WANDERING else 0
+        shrinking, last = moved / last if steps else 1.0, moved
         least = min(least, moved)
         if steps == most or stalled == _STALLED or not unsettled.any():
             return Rotation(matrix, scores, kappa, rate, steps)
-        matrix = nearest_rotation(scipy.linalg.expm((angles - angles.T) / 2) @ matrix)
+        matrix = _turned(matrix, angles)
         steps += 1
+        # steps shrink by much the same factor: that the next one has settled need not be seen by a pass
+        if not (unsettled & (strain * shrinking >= fraction)).any():
+            return Rotation(matrix, scores, kappa, rate, steps)
+
+
+def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """Axes turned by small angles, by Cayley's transform: a rotation to the last digit."""
+    half, eye = (angles - angles.T) / 4, np.eye(len(angles))
+    return np.asarray(np.linalg.solve(eye - half, (eye + half) @ matrix))
 
 
 def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -205,6 +216,19 @@ def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray
         pull += turned * slope / variance
         information += slope**2 / variance
     return pull, information
+
+
+def mean_rotation(halves: Sequence[Rotation], rows: int) -> np.ndarray:
+    """The axes of that of two rotations that tells more, and between both where they agree.
+
+    What all rows say is nearer to the mean of what their halves say than to either.
+    """
+    better, other = sorted(halves, key=lambda one: -one.told(rows))
+    cosines = better.matrix @ other.matrix.T
+    match = scipy.optimize.linear_sum_assignment(-np.abs(cosines))[1]
+    own = cosines[np.arange(len(match)), match]
+    agreed = np.where(np.abs(own) > _AGREED, np.sign(own), 0.0)
+    return nearest_rotation(better.matrix + agreed[:, None] * other.matrix[match])
 
 
 def pass_over(white: Tensor) -> Pass:

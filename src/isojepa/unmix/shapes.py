@@ -118,15 +118,27 @@ def score_and_slope(y: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 def measure_shapes(y: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Sums of g_i(y_i) y_j and of g_i'(y_i) over the values of axes (dim, n)."""
+    g, slopes = _scored(y, scores)
+    return g @ y.T, slopes
+
+
+def measure_kappa(y: Tensor, scores: Tensor) -> Tensor:
+    """(dim,) E g' - E g y over the values of axes (dim, n)."""
+    g, slopes = _scored(y, scores)
+    return (slopes - g.mul_(y).sum(1, dtype=torch.float64)) / y.shape[1]
+
+
+def _scored(y: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """g of the values of axes (dim, n), and (dim,) the sums of g'."""
     if not _is_compiled(y):
         g, slope = score_and_slope(y.T, scores)
-        return g.T @ y.T, slope.sum(0)
+        return g.T, slope.sum(0, dtype=torch.float64)
     from isojepa.unmix import loops
 
+    y, own = y.contiguous(), scores.to(y.dtype).contiguous()
     g, slopes = torch.empty_like(y), np.empty(len(y))
-    own = scores.to(y.dtype).contiguous().numpy()
-    team.run(loops.score_axes, loops.score_team, y.numpy(), own, g.numpy(), slopes)
-    return g @ y.T, torch.from_numpy(slopes)
+    team.run(loops.score_axes, loops.score_team, y.numpy(), own.numpy(), g.numpy(), slopes)
+    return g, torch.from_numpy(slopes)
 
 
 def _is_compiled(y: Tensor) -> bool:
