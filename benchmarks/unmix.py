@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 sources = rng.laplace(size=(rows, dim)) / np.sqrt(2)
 mixing = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
 h = sources @ mixing.T
-ij.unmix(rng.laplace(size=(500, 4)), straighten=False)  # load before the clock starts
+ij.unmix(rng.laplace(size=(20_000, 64)), straighten=False)  # load before the clock starts
 
 def error(matrix):
     # mean 1 - |cos| of the axes with their latents
@@ -54,7 +54,7 @@ import numpy as np
 import isojepa as ij
 from isojepa.certificates import read_array
 from measure import forget_peak, peak_mib
-ij.unmix(np.random.default_rng(0).laplace(size=(500, 4)), straighten=False)
+ij.unmix(np.random.default_rng(0).laplace(size=(20_000, 64)), straighten=False)
 before = forget_peak()
 h = read_array({h!r})
 from isojepa.certificates.embeddings import Embeddings

@@ -14,7 +14,7 @@ from isojepa.unmix.rotations import (
     pass_over,
     refine_rotation,
 )
-from isojepa.unmix.shapes import learn_scores, pooled_scores, score_and_slope
+from isojepa.unmix.shapes import learn_scores, measure_shapes, pooled_scores, score_and_slope
 from tests.unmix.worlds import latents, normal_pairs, rotation
 
 
@@ -69,6 +69,27 @@ def test_a_pass_in_pieces_is_the_pass_of_all_rows(monkeypatch):
         assert np.allclose(found.products, (g.T @ turned / 1000).numpy(), atol=1e-5)
         assert np.allclose(found.slopes, slope.mean(0).numpy(), atol=1e-5)
     assert np.allclose(whole.psi, -whole.psi.T)
+
+
+def test_compiled_loops_are_what_tensors_say_in_float64():
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(np.concatenate((rng.laplace(size=(5000, 20)), rng.exponential(size=(5000, 20))), 1))
+    y[0] = torch.linspace(-300, 300, 40)  # where exponentials leave float32
+    scores = learn_scores(y)
+    assert torch.allclose(learn_scores(y.float()), scores, rtol=0.01, atol=0.01)
+    exact, found = measure_shapes(y.T, scores), measure_shapes(y.T.float().contiguous(), scores)
+    for one, other in zip(exact, found, strict=True):
+        assert torch.allclose(one, other.double(), rtol=1e-5, atol=5000 * 2e-5)
+
+
+@pytest.mark.parametrize("skewed", [False, True])
+def test_laws_on_both_sides_of_normal_are_found_together(skewed):
+    rng = np.random.default_rng(0)
+    dim, n = 64, 10_000
+    half = rng.exponential(size=(n, dim // 2)) if skewed else rng.laplace(size=(n, dim // 2))
+    y = white(np.concatenate((half, rng.uniform(-1, 1, (n, dim // 2))), 1))
+    found = find_rotation(y, [], np.random.default_rng(1))
+    assert np.abs(found.matrix).max(1).min() > 0.98
 
 
 def test_a_step_of_newton_undoes_a_small_angle():

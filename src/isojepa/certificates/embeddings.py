@@ -130,10 +130,12 @@ class Embeddings:
                 forget_pages(value)
             keep = np.ones(stop - start, bool)
             for name, part in parts.items():
-                finite = np.isfinite(part).all(1)
-                bad[name] += int((~finite).sum())
-                keep &= finite
-                largest = float(np.abs(part[finite]).max(initial=0))
+                largest = _largest(part)
+                if not np.isfinite(largest):  # which the largest tells, without a look at every number
+                    finite = np.isfinite(part).all(1)
+                    bad[name] += int((~finite).sum())
+                    keep &= finite
+                    largest = _largest(part[finite])
                 if largest > _LARGEST:
                     raise ValueError(f"{_WORDS[name]} must be below {_LARGEST:g} in size, got {largest:.3g}")
             dropped += int((~keep).sum())
@@ -164,6 +166,11 @@ class Embeddings:
         index = np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(int))
         parts = {name: to_float64(take_rows(value, index)) for name, value in self._arrays.items()}
         return _finite(parts)
+
+
+def _largest(part: np.ndarray) -> float:
+    """The largest size of a number, NaN if one of them is."""
+    return float(max(part.max(initial=0), -part.min(initial=0)))
 
 
 def _finite(parts: dict[str, np.ndarray], start: int = 0) -> Chunk:

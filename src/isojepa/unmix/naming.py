@@ -20,6 +20,7 @@ world's own (`departures`), to which no encoder adds: a normal process behind an
 beyond chance. Without pairs a departure of the axis itself counts from `STRONG` on.
 """
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from torch import Tensor
 
 from isojepa.unmix.departures import departures, world_departure
 from isojepa.unmix.rotations import Rotation, find_rotation, nearest_rotation
-from isojepa.unmix.shapes import score_and_slope
+from isojepa.unmix.shapes import measure_kappa
 from isojepa.unmix.whitening import Sample
 
 _CHANCE = 1e-3
@@ -175,30 +176,34 @@ def find_halves(sample: Sample, source: np.random.Generator) -> tuple[Rotation, 
 
 
 def turned(white: Tensor, matrix: np.ndarray) -> Tensor:
-    """White rows along the axes of a rotation."""
-    return white @ torch.from_numpy(np.ascontiguousarray(matrix.T)).to(white.dtype)
+    """White rows along the axes of a rotation; the values of an axis stand together in memory."""
+    return (torch.from_numpy(matrix).to(white.dtype) @ white.T).T
 
 
 def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:
     """What rows say of axes that were found on others, in the order of `match`."""
     matrix, scores = half.matrix[match], half.scores[:, torch.from_numpy(match)]
     kappa, correlation = [], []
-    for block in np.unique(sample.block).tolist():
-        keep = torch.from_numpy(sample.block == block)
-        y = turned(sample.first[keep], matrix)
-        g, slope = score_and_slope(y, scores)
+    for rows in _blocks(sample.block):
+        y = turned(sample.first[rows], matrix).T
         # per block against its own mean and variance: a sample's own standardisation costs no power
-        kappa.append((slope.double().mean(0) - (g * y).double().mean(0)).numpy())
+        kappa.append(measure_kappa(y, scores).numpy())
         if sample.second is not None:
-            after = turned(sample.second[keep], matrix)
-            spread = ((y * y).double().mean(0) + (after * after).double().mean(0)) / 2
-            correlation.append(((y * after).double().mean(0) / spread).numpy())
-    rows = sample.first[:: max(1, len(sample.first) // _RANKED)]
+            after = turned(sample.second[rows], matrix).T
+            spread = ((y * y).mean(1, dtype=torch.float64) + (after * after).mean(1, dtype=torch.float64)) / 2
+            correlation.append(((y * after).mean(1, dtype=torch.float64) / spread).numpy())
+    some = sample.first[:: max(1, len(sample.first) // _RANKED)]
     return Evidence(
         np.stack(kappa),
         np.stack(correlation) if correlation else None,
-        departures(turned(rows, matrix).double().numpy()),
+        departures(turned(some, matrix).double().numpy()),
     )
+
+
+def _blocks(block: np.ndarray) -> list[slice]:
+    """Where each block of rows stands, which stand together."""
+    edges = np.flatnonzero(np.diff(block, prepend=-1, append=-1)).tolist()
+    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
 
 def _world_departures(sample: Sample, matrix: np.ndarray, asked: np.ndarray) -> np.ndarray | None:
@@ -246,22 +251,28 @@ def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     dim = y.shape[1]
     if dim == 1:
         return np.zeros((1, 1)), np.zeros(1, int), np.zeros(1, bool)
-    size = y.abs()
-    size = (size - size.mean(0)) / size.std(0).clamp_min(_SPREAD)
-    value = (y - y.mean(0)) / y.std(0)
-    crossed = size.T @ value
-    kinds = torch.stack((size.T @ size, crossed, crossed.T)) / len(y)
+    value, size = _standardised(y.T.contiguous(), 0.0), _standardised(y.T.abs().contiguous(), _SPREAD)
+    crossed = size @ value.T
+    kinds = torch.stack((size @ size.T, crossed, crossed.T)) / len(y)
     strength, kind = kinds.abs().max(0)
     largest, partner = strength.fill_diagonal_(0).max(1)
     kind = kind.gather(1, partner[:, None])[:, 0]
     # the same one of the three, block by block
-    own = torch.where(kind < 2, size, value)
-    other = torch.where(kind == 1, value[:, partner], size[:, partner])
-    each = np.stack([(own * other)[torch.from_numpy(block == one)].mean(0) for one in np.unique(block)])
+    kind = kind[:, None]
+    product = torch.where(kind < 2, size, value)
+    product *= torch.where(kind == 1, value[partner], size[partner])
+    each = np.stack([product[:, rows].mean(1).numpy() for rows in _blocks(block)])
     error = each.std(0, ddof=1) / np.sqrt(len(each))
     reach = float(scipy.special.stdtrit(len(each) - 1, 1 - _CHANCE / (3 * dim * (dim - 1))))
     sure = np.abs(each.mean(0)) > reach * error
     return strength.double().numpy(), partner.numpy(), sure & (largest.numpy() > DEPENDENT)
+
+
+def _standardised(values: Tensor, least: float) -> Tensor:
+    """Axes (dim, n) less their means, over their standard deviations or the least one."""
+    centred = values - values.mean(1, keepdim=True)
+    spread = torch.linalg.vector_norm(centred, dim=1, keepdim=True) / np.sqrt(values.shape[1] - 1)
+    return centred.div_(spread.clamp_min(least))
 
 
 def _excess(

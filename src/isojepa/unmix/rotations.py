@@ -19,11 +19,23 @@ import scipy
 import torch
 from torch import Tensor
 
-from isojepa.unmix.shapes import LEARNED, POOLED, Shapes, learn_scores, measure_shapes, pooled_scores
+from isojepa.unmix.shapes import (
+    LEARNED,
+    POOLED,
+    Shapes,
+    cubic_scores,
+    learn_scores,
+    measure_shapes,
+    pooled_scores,
+)
 
-_SEARCH = 30  # steps of the search at most, each time that it begins with more rows
-_FEWEST, _SHARE = 10_000, 1.0  # rows that it begins with, at least, and over dim^2
+_SEARCH = 30  # steps of the search at most until axes settle, each time that it begins with more rows
+_FEWEST = 10_000  # rows that it begins with, at least
+_FEW = 500  # rows whose cumulants say little
+_MORE = 4  # times as many rows the next time
 _SETTLED = 0.02  # 1 - the smallest cosine of a step, from which Newton's steps are taken
+_LOCKED = 0.01  # the same of an axis that is left alone,
+_LEFT_ALONE = 0.2  # once so many of them are
 _NEWTON = 40
 _SMALL = 1e-5  # angle of a step that ends it,
 _FRACTION = 0.02  # or one that is so small against its standard error;
@@ -31,9 +43,10 @@ _COARSE = 0.1  # in half of the rows, that are to show which axes there are
 _WANDERING = 2.0  # standard errors that axes move by where nothing holds them, at most
 _STALLED = 8  # steps of that size in a row that do not get smaller: there is nothing to settle at
 _LARGEST = 0.5  # angle of a step
+_AGREED = 0.9  # cosine of axes of both halves, from which their mean is an axis
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
-_PIECE = 1 << 19  # numbers at once
+_PIECE = 1 << 20  # numbers at once
 
 Pass = Callable[[np.ndarray, Tensor], Shapes]
 """A pass over all rows: what they say of the axes of a rotation, by given scores."""
@@ -89,25 +102,46 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
     """A rotation whose axes are not normal, from a random one.
 
-    By the fixed point of FastICA (Hyvarinen 1999), which goes far in one step, with one score that is learned
-    from all axes together, on few rows first.
+    By the fixed point of FastICA (Hyvarinen 1999), which goes far in one step. Axes settle one after another,
+    and those that have are left alone: what follows is a search of fewer dimensions, among fewer rows.
     """
     dim = white.shape[1]
-    matrix = nearest_rotation(source.standard_normal((dim, dim)))
-    # the way to the axes begins with overlaps of 1 / sqrt(dim): finding it takes rows in proportion to dim^2
-    rows = max(_FEWEST, int(_SHARE * dim**2))
+    inner, basis = nearest_rotation(source.standard_normal((dim, dim))), np.eye(dim)
+    rows, times = _some(white, dim, 1), 1
+    settled: list[np.ndarray] = []
+    steps, pooled = 0, len(white) < _FEW  # whose fourth cumulants are those of the farthest of them
     while True:
-        some = white[:: -(-len(white) // rows)]
-        one_pass, few = pass_over(some), some[:: -(-some.numel() // POOLED)]
-        for _ in range(_SEARCH):
-            found = one_pass(matrix, pooled_scores(few @ _transposed(matrix, few)))
-            move = nearest_rotation(found.products - np.diag(found.slopes))
-            matrix = np.asarray(move @ matrix)
-            if 1 - np.abs(np.diag(move)).min() < _SETTLED:
-                return matrix
-        if len(some) == len(white):
-            return matrix
-        rows *= 2
+        few = rows[:: -(-rows.numel() // POOLED)]
+        scores = pooled_scores(few @ _transposed(inner, few)) if pooled else cubic_scores(len(inner))
+        found = pass_over(rows)(inner, scores)
+        move = nearest_rotation(found.products - np.diag(found.slopes))
+        inner = np.asarray(move @ inner)
+        moved = 1 - np.abs(np.diag(move))
+        steps += 1
+        if moved.max() < _SETTLED:
+            break
+        if not pooled and (moved < _LOCKED).mean() > _LEFT_ALONE:
+            axes = inner @ basis
+            settled.append(axes[moved < _LOCKED])
+            basis = axes[moved >= _LOCKED]
+            rows = _some(rows, len(basis), times) @ _transposed(inner[moved >= _LOCKED], rows)
+            inner, steps = np.eye(len(basis)), 0
+        elif steps == _SEARCH:
+            if len(rows) == len(white) and pooled:
+                break
+            # more rows may tell, and skewness where fourth cumulants do not
+            pooled |= len(rows) == len(white)
+            times *= _MORE
+            rows, steps = _some(white, len(basis), times) @ _transposed(basis, white), 0
+    return nearest_rotation(np.concatenate((*settled, inner @ basis)))
+
+
+def _some(white: Tensor, dim: int, times: int) -> Tensor:
+    """Rows enough to find so many axes in, or so many times as many, at even distances.
+
+    The way to axes begins with overlaps of 1 / sqrt(dim): finding it takes rows in proportion to dim^2.
+    """
+    return white[:: max(1, len(white) // (times * max(_FEWEST, dim**2)))]
 
 
 def refine_rotation(
@@ -130,9 +164,10 @@ def refine_rotation(
         most: steps at most.
         fraction: of its standard error, below which an angle has settled.
     """
-    steps, stalled, least = 0, 0, np.inf
+    steps, stalled, least, last = 0, 0, np.inf, np.inf
+    few = some[:: max(1, len(some) // LEARNED)]
     while True:
-        scores = learn_scores(some @ _transposed(matrix, some))
+        scores = learn_scores(few @ _transposed(matrix, few))
         shapes = one_pass(matrix, scores)
         kappa = np.maximum(shapes.kappa, 0.0)
         pull, rate = _rates(matrix, lagged)
@@ -149,11 +184,21 @@ def refine_rotation(
         # axes on their way move by many standard errors; in normal rows of one rate they only wander
         moved = float(np.sqrt((strain[told] ** 2).mean())) if told.any() else 0.0
         stalled = stalled + 1 if 0.5 * least < moved < _WANDERING else 0
+        shrinking, last = moved / last if steps else 1.0, moved
         least = min(least, moved)
         if steps == most or stalled == _STALLED or not unsettled.any():
             return Rotation(matrix, scores, kappa, rate, steps)
-        matrix = nearest_rotation(scipy.linalg.expm((angles - angles.T) / 2) @ matrix)
+        matrix = _turned(matrix, angles)
         steps += 1
+        # steps shrink by much the same factor: that the next one has settled need not be seen by a pass
+        if not (unsettled & (strain * shrinking >= fraction)).any():
+            return Rotation(matrix, scores, kappa, rate, steps)
+
+
+def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """Axes turned by small angles, by Cayley's transform: a rotation to the last digit."""
+    half, eye = (angles - angles.T) / 4, np.eye(len(angles))
+    return np.asarray(np.linalg.solve(eye - half, (eye + half) @ matrix))
 
 
 def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -173,15 +218,28 @@ def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray
     return pull, information
 
 
+def mean_rotation(halves: Sequence[Rotation], rows: int) -> np.ndarray:
+    """The axes of that of two rotations that tells more, and between both where they agree.
+
+    What all rows say is nearer to the mean of what their halves say than to either.
+    """
+    better, other = sorted(halves, key=lambda one: -one.told(rows))
+    cosines = better.matrix @ other.matrix.T
+    match = scipy.optimize.linear_sum_assignment(-np.abs(cosines))[1]
+    own = cosines[np.arange(len(match)), match]
+    agreed = np.where(np.abs(own) > _AGREED, np.sign(own), 0.0)
+    return nearest_rotation(better.matrix + agreed[:, None] * other.matrix[match])
+
+
 def pass_over(white: Tensor) -> Pass:
     """A pass over white rows that are in memory, some at a time."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = _transposed(matrix, white)
+        turn = torch.from_numpy(matrix).to(white.dtype)
         dim = white.shape[1]
         products, slopes = np.zeros((dim, dim)), np.zeros(dim)
         for piece in white.split(max(dim, _PIECE // dim)):
-            found = measure_shapes(piece @ turn, scores)
+            found = measure_shapes(turn @ piece.T, scores)
             products += found[0].double().numpy()
             slopes += found[1].double().numpy()
         return Shapes(products / len(white), slopes / len(white))

@@ -18,7 +18,7 @@ from isojepa.unmix.axes import Axis
 from isojepa.unmix.cues import BLIND, LAW, cue_of, order_of, told_of
 from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
-from isojepa.unmix.rotations import Rotation, pass_over, refine_rotation
+from isojepa.unmix.rotations import Rotation, mean_rotation, pass_over, refine_rotation
 from isojepa.unmix.warps import Warp, dewarp
 from isojepa.unmix.whitening import Sample, Whitening, pass_over_all, take_sample, whiten
 
@@ -104,12 +104,11 @@ class Unmixing(Parameters):
         sample = take_sample(embeddings, whitening)
         tell(1, 4, "axes")
         halves = find_halves(sample, numpy_generator(self.seed, "unmix"))
-        start = max(halves, key=lambda half: half.told(len(sample.first)))
-        rotation = refine_rotation(
-            start.matrix, pass_over(sample.first), sample.first, whitening.lagged, len(sample.first)
-        )
+        rows = len(sample.first)
+        start = mean_rotation(halves, rows)
+        rotation = refine_rotation(start, pass_over(sample.first), sample.first, whitening.lagged, rows)
         tell(2, 4, "all rows")
-        if len(sample.first) < whitening.rows:
+        if rows < whitening.rows:
             rotation = refine_rotation(
                 rotation.matrix,
                 pass_over_all(embeddings, whitening),

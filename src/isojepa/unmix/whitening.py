@@ -7,6 +7,7 @@ neighbours, and what is said of them rests on blocks that hardly do, fewer where
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ _HELD = 1 << 26  # numbers of one view in memory
 _MOST = 200_000  # rows among which axes are searched
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
 _FLAT = 1e-6  # variance of a white direction in half of the rows, below which it does not vary there
+_STEEP = 100.0  # times that a direction of standardised rows is made larger, at most, in float32
 _TAIL = 0.05  # share of a column's variance in one row, from which it is no variance
 _NAMED = 8  # columns that a message names
 
@@ -49,7 +51,16 @@ class Whitening:
 
     def white(self, rows: np.ndarray) -> Tensor:
         """White rows, float32."""
-        return torch.from_numpy(((rows - self.mean) @ self.matrix.T).astype(np.float32))
+        centred = torch.from_numpy(rows - self.mean)
+        if self._is_mild:  # what a product in float32 loses is far below what such rows say
+            turn = torch.from_numpy((self.matrix * self.scale).T.astype(np.float32))
+            return centred.div_(torch.from_numpy(self.scale)).float() @ turn
+        return (centred @ torch.from_numpy(self.matrix.T)).float()
+
+    @cached_property
+    def _is_mild(self) -> bool:
+        """Whether no direction of the standardised rows is so flat that float32 could not tell it."""
+        return float(np.linalg.norm(self.matrix * self.scale, axis=1).max()) < _STEEP
 
 
 @dataclass(frozen=True)
@@ -117,11 +128,11 @@ def whiten(
         shift = shift if count else chunk.h.mean(0)
         views = [view - shift for view in _views(chunk)]
         for place, view in enumerate(views):
-            squares += view.T @ view
+            square = view.T @ view
+            squares += square
             sums[place] += view.sum(0)
-            square = view**2
-            powers[place] += square.sum(0)
-            largest = np.maximum(largest, square.max(0))
+            powers[place] += np.diag(square)
+            largest = np.maximum(largest, np.maximum(view.max(0), -view.min(0)) ** 2)
         if len(views) == 2:
             cross += views[0].T @ views[1]
         count += len(chunk)
@@ -206,11 +217,11 @@ def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     """A pass over all rows, read in pieces."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).T.astype(np.float32).copy())
+        turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).astype(np.float32))
         kept = len(matrix)
         products, slopes, count = np.zeros((kept, kept)), np.zeros(kept), 0
         for piece in _pieces(embeddings, whitening):
-            found = measure_shapes(piece @ turn, scores)
+            found = measure_shapes(turn @ piece.T, scores)
             products += found[0].double().numpy()
             slopes += found[1].double().numpy()
             count += len(piece)
@@ -224,7 +235,7 @@ def _pieces(embeddings: Embeddings, whitening: Whitening) -> Iterator[Tensor]:
     width = len(whitening.mean)
     for chunk in embeddings.chunks():
         rows = torch.from_numpy(((chunk.h - whitening.mean) / whitening.scale).astype(np.float32))
-        yield from rows.split(max(width, (1 << 19) // width))
+        yield from rows.split(max(width, (1 << 20) // width))
 
 
 def _views(chunk: Chunk) -> list[np.ndarray]:

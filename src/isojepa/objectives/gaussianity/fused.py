@@ -22,7 +22,6 @@ textbook form: transforms of `torch.func`, forward-mode derivatives, and the der
 """
 
 import math
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -39,7 +38,6 @@ from isojepa.objectives.gaussianity.tensor_powers import TensorPowers
 from isojepa.objectives.gaussianity.triton_powers import TritonPowers, served
 from isojepa.objectives.loss import at_least_float32
 
-_COMPILER = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 # Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a
 # BLAS, in the two products around the compiled sweeps, may choose another.
 _CHUNK = 1 << 20
@@ -171,7 +169,7 @@ def _sweeps(x: Tensor, grid: Grid) -> Callable[..., tuple[Tensor, Tensor | None]
         return _tensor_sweeps
     if served(x.device):
         return _triton_sweeps
-    return _compiled_sweeps if x.device.type == "cpu" and _COMPILER else _tensor_sweeps
+    return _compiled_sweeps if x.device.type == "cpu" and team.COMPILER else _tensor_sweeps
 
 
 def _triton_sweeps(

@@ -27,7 +27,7 @@ _TURN_A, _TURN_B, _TURN_C = 1.5703125, 4.837512969970703e-4, 7.54978995489188e-8
 
 
 @intrinsic
-def _wide(typing_context):
+def wide(typing_context):
     """Let the compiler use vectors of 512 bits in the calling function, where the processor has them.
 
     By itself it keeps to 256 for fear of lower clock rates; these loops gain half of their speed again.
@@ -42,10 +42,14 @@ def _wide(typing_context):
 
 
 def compiled(fastmath, parallel=False, inline="never"):
-    """Compile on first use and keep the result on disk, or in memory where no folder can be written."""
+    """Compile on first use and keep the result on disk, or in memory where no folder can be written.
+
+    Divisions by 0 are NumPy's: a loop that must stop at the first of them has no vectors.
+    """
 
     def wrap(function):
         options = {"nogil": True, "fastmath": fastmath, "parallel": parallel, "inline": inline}
+        options["error_model"] = "numpy"
         try:
             return njit(cache=True, **options)(function)
         except RuntimeError:
@@ -57,7 +61,7 @@ def compiled(fastmath, parallel=False, inline="never"):
 @compiled(EXACT)
 def unit_phase(p, base, cos_out, sin_out):
     """Write cos(base p) and sin(base p) for every sample of one slice."""
-    _wide()
+    wide()
     for i in range(p.size):
         x = base * p[i]
         # adding and taking off 1.5 * 2^23 rounds to an integer, without the detour of a conversion to one
@@ -92,7 +96,7 @@ def unit_phase(p, base, cos_out, sin_out):
 @compiled(EXACT)
 def doubled(zc, zs, wc, ws):
     """Write w = z^2: twice the angle."""
-    _wide()
+    wide()
     for i in range(zc.size):
         a, b = zc[i], zs[i]
         wc[i] = a * a - b * b
@@ -158,14 +162,14 @@ def _add_powers(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s):
 @compiled(LANES)
 def sum_group(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s):
     """`_add_powers` of one slice."""
-    _wide()
+    wide()
     _add_powers(wc, ws, zc, zs, cos_sums, sin_sums, next_c, next_s)
 
 
 @compiled(LANES)
 def sum_groups(wc, ws, zc, zs, n, cos_sums, sin_sums, k, next_c, next_s):
     """`_add_powers` of several slices of n samples, one after the other in (slices * n,)."""
-    _wide()
+    wide()
     for r in range(cos_sums.shape[0]):
         lo, hi = r * n, r * n + n
         to_c, to_s = cos_sums[r, k : k + GROUP], sin_sums[r, k : k + GROUP]
@@ -194,14 +198,14 @@ def _horner(wc, ws, re, im, x_acc, y_acc):
 @compiled(EXACT)
 def horner_group(wc, ws, re, im, x_acc, y_acc):
     """`_horner` of one slice."""
-    _wide()
+    wide()
     _horner(wc, ws, re, im, x_acc, y_acc)
 
 
 @compiled(EXACT)
 def horner_groups(wc, ws, n, re, im, k, x_acc, y_acc):
     """`_horner` of several slices of n samples, one after the other in (slices * n,)."""
-    _wide()
+    wide()
     for r in range(re.shape[0]):
         lo, hi = r * n, r * n + n
         _horner(wc[lo:hi], ws[lo:hi], re[r, k : k + GROUP], im[r, k : k + GROUP], x_acc[lo:hi], y_acc[lo:hi])

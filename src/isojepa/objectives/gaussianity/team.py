@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+COMPILER = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 _SERIAL = 1 << 16  # projections that are worth one more thread
 _forked = False
 
