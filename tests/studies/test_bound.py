@@ -140,6 +140,7 @@ def test_no_run_that_the_theorem_speaks_of_is_left_out() -> None:
         "reacher_trajectory",
         "planning",
         "dynamics",
+        "peers",
     }  # worlds without known latents, nothing trained, or scores of their own with the bound among them
     for name in set(catalogue.STUDIES) - {"bound", "loss_predicts"} - computed:
         for cell in catalogue.find_study(name).plan("standard"):

@@ -27,6 +27,7 @@ STUDIES = {
     "others": "encoders that others trained on photographs, map by map; trains nothing",
     "adversaries": "maps and worlds that try to fool the certificate; trains nothing",
     "dynamics": "transitions, regret and excitation in made-up linear worlds; trains nothing",
+    "peers": "slow features, VAMPNets and contrastive learning beside the white embedding, each unmixed",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
@@ -41,6 +42,7 @@ _PAPERS = {  # folders in isojepa.papers
     "others": "social",
     "adversaries": "own",
     "dynamics": "own",
+    "peers": "own",
 }
 
 
