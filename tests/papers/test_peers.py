@@ -145,6 +145,7 @@ def said(claim, test=lambda at: True, **scores):
 
 LARGEST, SHARED, INFONCE, STRAIGHT = "The white", "It stays so", "Where rates agree", "Linear SFA"
 NAMES, SIX, WINDOW, PCL, TIME = "With up to six", "XSFA", "Beyond the window", "PCL names", "Closed forms"
+HARMLESS = "Unmixing never"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,8 @@ NAMES, SIX, WINDOW, PCL, TIME = "With up to six", "XSFA", "Beyond the window", "
         (WINDOW, lambda at: at["method"] == SEQUENTIAL, {"rank": 0.0}, "does not hold"),
         (PCL, lambda at: at["method"] == CONTRASTIVE, {"mcc": 1.0}, "holds"),
         (PCL, lambda at: at["method"] == CONTRASTIVE, {"mcc": 0.1, "unmixed_mcc": 0.2}, "does not hold"),
+        (HARMLESS, lambda at: True, {"unmixed_mcc": 1.0}, "holds"),
+        (HARMLESS, lambda at: True, {"unmixed_mcc": 0.0}, "does not hold"),
         (TIME, lambda at: at["method"] in CLOSED, {"spent": 0.0}, "holds"),
         (TIME, lambda at: at["method"] in CLOSED, {"spent": 1e3}, "does not hold"),
     ],

@@ -93,7 +93,8 @@ def cells(scale: str) -> list[Cell]:
                     "method": method,
                     "seed": seed,
                 }
-                found.append(Cell(Computation(asked, seconds=8.0 if method in TRAINED else 3.0), labels))
+                seconds = 4.0 + dim / 4 if method in TRAINED else 1.0 + dim / 4
+                found.append(Cell(Computation(asked, seconds=seconds), labels))
     return found
 
 
@@ -237,6 +238,14 @@ def _contrast(rows: Rows) -> Judgement:
     return judge_lines(lines, lambda line: line["mcc"] >= line["unmixed_mcc"] - NEAR, text, "mcc")
 
 
+def _harmless(rows: Rows) -> Judgement:
+    """Whether features of any method are as good unmixed as they were found."""
+    lines = rows.lines([*PLACE, "method"], "mcc", "unmixed_mcc").known("mcc", "unmixed_mcc")
+    gains = Lines(line | {"gain": line["unmixed_mcc"] - line["mcc"]} for line in lines)
+    text = f"{{method}} from {{mcc:.3f}} to {{unmixed_mcc:.3f}} in {TEXT}"
+    return judge_lines(gains, lambda line: line["gain"] >= -NEAR, text, "gain")
+
+
 def _faster(rows: Rows) -> Judgement:
     """Whether closed forms take less time than what is trained."""
     slowest = [some.mean("spent") for some in rows.where(method=CLOSED).by(*PLACE, "method").values()]
@@ -284,6 +293,7 @@ STUDY = Study.of_file(
         six=_six,
         window=_window,
         contrast=_contrast,
+        harmless=_harmless,
         faster=_faster,
     ),
     numbers=_numbers,
