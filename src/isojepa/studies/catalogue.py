@@ -31,6 +31,7 @@ STUDIES = {
     "objectives": "whitening, SIGReg and InfoNCE as ways to latents with names",
     "refusals": "axes that must have no name, and axes that must; trains nothing",
     "recordings": "recorded, goal-directed paths: which angles have an axis of their own, and a name",
+    "peers": "slow features, VAMPNets and contrastive learning beside the white embedding, each unmixed",
 }
 _PAPERS = {  # folders in isojepa.papers
     "grid": "world_model",
@@ -49,6 +50,7 @@ _PAPERS = {  # folders in isojepa.papers
     "objectives": "own",
     "refusals": "own",
     "recordings": "own",
+    "peers": "own",
 }
 
 
