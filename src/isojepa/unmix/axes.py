@@ -28,7 +28,7 @@ class Axis:
         stability: cosine between the directions that two halves of the rows gave, each from its own start.
         departure: 1 - corr(y, normal scores of y)^2, 0 for a normal law.
         world_departure: the same of the function of y that predicts itself best, to which no encoder adds;
-            None where it was not asked for: without pairs, or where its shape tells nothing.
+            None without pairs, and where they tell nothing of it.
         correlation: across a pair; None without second views.
         dependence: the largest correlation of its size with the size or value of another axis: what unmixing
             left; 0 for independent ones, but for chance.

@@ -29,7 +29,14 @@ import torch
 from torch import Tensor
 
 from isojepa.unmix.departures import departures, world_departure
-from isojepa.unmix.rotations import Rotation, find_rotation, nearest_rotation
+from isojepa.unmix.rotations import (
+    Rotation,
+    axes_by_rate,
+    find_rotation,
+    nearest_rotation,
+    pass_over,
+    refine_rotation,
+)
 from isojepa.unmix.shapes import measure_kappa
 from isojepa.unmix.whitening import Sample
 
@@ -124,8 +131,8 @@ def name_axes(
     departure = (found[0].departure + found[1].departure) / 2
     kappa = np.concatenate([one.kappa for one in found])
     by_shape = _beyond_chance(kappa, 1.0)
-    # not asked of axes whose shape tells nothing anyway, nor for those who trust all shapes
-    world = _world_departures(sample, rotation.matrix, by_shape.any(1)) if tolerance > 0 else None
+    # not asked for those who trust all shapes
+    world = _world_departures(sample, rotation.matrix) if tolerance > 0 else None
     own = _shown(departure, world, tolerance) if tolerance > 0 else departure
     by_shape &= np.maximum(own[:, None], own) >= tolerance
     doubted = (departure >= tolerance) & (own < tolerance)
@@ -165,14 +172,35 @@ def rates(correlation: np.ndarray) -> np.ndarray:
     return np.asarray(-np.log(np.clip(correlation, 1e-3, 1 - 1e-9)))
 
 
-def find_halves(sample: Sample, source: np.random.Generator) -> tuple[Rotation, Rotation]:
-    """Axes of every other block of rows and of those between, each from a start of its own."""
+def find_halves(
+    sample: Sample, source: np.random.Generator, tolerance: float = 0.0
+) -> tuple[Rotation, Rotation]:
+    """Axes of every other block of rows and of those between, each from a start of its own.
+
+    Where there are pairs, shapes that the other half does not show to be the world's are heard no more: what
+    an encoder left must not outweigh the rates.
+    """
     found = []
     for which in (0, 1):
         half, own = sample.half(which).whitened()
-        rotation = find_rotation(half.first, half.lagged(), source)
+        lagged = half.lagged()
+        rotation = find_rotation(half.first, lagged, source)
+        if lagged and tolerance > 0:
+            shaped = _shaped(sample.half(1 - which), nearest_rotation(rotation.matrix @ own), tolerance)
+            if not shaped.all():
+                start = axes_by_rate(rotation.matrix, lagged, shaped)
+                rotation = refine_rotation(
+                    start, pass_over(half.first), half.first, lagged, len(half.first), shaped=shaped
+                )
         found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
     return found[0], found[1]
+
+
+def _shaped(sample: Sample, matrix: np.ndarray, tolerance: float) -> np.ndarray:
+    """(dim,) whether rows show the shape of each axis to be the world's."""
+    some = sample.first[:: max(1, len(sample.first) // _RANKED)]
+    departure = departures(turned(some, matrix).double().numpy())
+    return _shown(departure, _world_departures(sample, matrix), tolerance) >= tolerance
 
 
 def turned(white: Tensor, matrix: np.ndarray) -> Tensor:
@@ -206,17 +234,15 @@ def _blocks(block: np.ndarray) -> list[slice]:
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
 
-def _world_departures(sample: Sample, matrix: np.ndarray, asked: np.ndarray) -> np.ndarray | None:
-    """(2, dim) the world's departure on axes that are asked about, and its error; None without pairs."""
+def _world_departures(sample: Sample, matrix: np.ndarray) -> np.ndarray | None:
+    """(2, dim) the world's departure on each axis, and its error; None without pairs."""
     if sample.second is None:
         return None
     step = max(1, len(sample.first) // max(_RANKED, _ASKED // len(matrix)))
     y, after = (turned(view[::step], matrix).double().numpy() for view in (sample.first, sample.second))
     block = sample.block[::step]
-    found = np.full((2, len(matrix)), [[0.0], [np.inf]])
-    for axis in np.flatnonzero(asked).tolist():
-        found[:, axis] = world_departure(y[:, axis], after[:, axis], block)
-    return found
+    found = [world_departure(one, later, block) for one, later in zip(y.T, after.T, strict=True)]
+    return np.array(found).T
 
 
 def _shown(departure: np.ndarray, world: np.ndarray | None, tolerance: float) -> np.ndarray:

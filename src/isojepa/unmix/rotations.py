@@ -48,6 +48,8 @@ _FAINT = 20.0  # information over all rows below which a pair is hardly moved
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
 _PIECE = 1 << 20  # numbers at once
 
+_NORMAL = torch.tensor([1.0, 0.0, 0.0, 0.0])  # the score of a normal axis, which says nothing of its angles
+
 Pass = Callable[[np.ndarray, Tensor], Shapes]
 """A pass over all rows: what they say of the axes of a rotation, by given scores."""
 
@@ -62,6 +64,7 @@ class Rotation:
         shape: (dim,) information of one row about an angle, by shape: the sum of two axes' is the pair's.
         rate: (dim, dim) the same by rate, of each pair.
         steps: of Newton, in all.
+        shaped: (dim,) whether the shape of each axis was heard; None if all were.
     """
 
     matrix: np.ndarray
@@ -69,6 +72,7 @@ class Rotation:
     shape: np.ndarray
     rate: np.ndarray
     steps: int
+    shaped: np.ndarray | None = None
 
     @property
     def information(self) -> np.ndarray:
@@ -152,6 +156,7 @@ def refine_rotation(
     rows: int,
     most: int = _NEWTON,
     fraction: float = _FRACTION,
+    shaped: np.ndarray | None = None,
 ) -> Rotation:
     """Steps of Newton from a rotation, each one pass over the rows.
 
@@ -163,11 +168,14 @@ def refine_rotation(
         rows: that a pass sees.
         most: steps at most.
         fraction: of its standard error, below which an angle has settled.
+        shaped: (dim,) whether the shape of each axis is heard; None if all are.
     """
     steps, stalled, least, last = 0, 0, np.inf, np.inf
     few = some[:: max(1, len(some) // LEARNED)]
     while True:
         scores = learn_scores(few @ _transposed(matrix, few))
+        if shaped is not None:
+            scores[:, torch.from_numpy(~shaped)] = _NORMAL[:, None].to(scores.dtype)
         shapes = one_pass(matrix, scores)
         kappa = np.maximum(shapes.kappa, 0.0)
         pull, rate = _rates(matrix, lagged)
@@ -187,12 +195,20 @@ def refine_rotation(
         shrinking, last = moved / last if steps else 1.0, moved
         least = min(least, moved)
         if steps == most or stalled == _STALLED or not unsettled.any():
-            return Rotation(matrix, scores, kappa, rate, steps)
+            return Rotation(matrix, scores, kappa, rate, steps, shaped)
         matrix = _turned(matrix, angles)
         steps += 1
         # steps shrink by much the same factor: that the next one has settled need not be seen by a pass
         if not (unsettled & (strain * shrinking >= fraction)).any():
-            return Rotation(matrix, scores, kappa, rate, steps)
+            return Rotation(matrix, scores, kappa, rate, steps, shaped)
+
+
+def axes_by_rate(matrix: np.ndarray, lagged: Sequence[np.ndarray], shaped: np.ndarray) -> np.ndarray:
+    """The same axes, those without a shape turned among themselves to where lagged covariances are 0."""
+    plain = matrix[~shaped]
+    found = matrix.copy()
+    found[~shaped] = np.linalg.eigh(plain @ np.sum(lagged, axis=0) @ plain.T)[1].T @ plain
+    return found
 
 
 def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
@@ -218,17 +234,18 @@ def _rates(matrix: np.ndarray, lagged: Sequence[np.ndarray]) -> tuple[np.ndarray
     return pull, information
 
 
-def mean_rotation(halves: Sequence[Rotation], rows: int) -> np.ndarray:
-    """The axes of that of two rotations that tells more, and between both where they agree.
+def mean_rotation(halves: Sequence[Rotation], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The axes of that of two rotations that tells more, in its order, and between both where they agree.
 
-    What all rows say is nearer to the mean of what their halves say than to either.
+    What all rows say is nearer to the mean of what their halves say than to either. With them comes which of
+    their shapes were heard.
     """
     better, other = sorted(halves, key=lambda one: -one.told(rows))
     cosines = better.matrix @ other.matrix.T
     match = scipy.optimize.linear_sum_assignment(-np.abs(cosines))[1]
     own = cosines[np.arange(len(match)), match]
     agreed = np.where(np.abs(own) > _AGREED, np.sign(own), 0.0)
-    return nearest_rotation(better.matrix + agreed[:, None] * other.matrix[match])
+    return nearest_rotation(better.matrix + agreed[:, None] * other.matrix[match]), better.shaped
 
 
 def pass_over(white: Tensor) -> Pass:

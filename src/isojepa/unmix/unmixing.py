@@ -103,10 +103,12 @@ class Unmixing(Parameters):
         whitening = whiten(embeddings, self.dim, later)
         sample = take_sample(embeddings, whitening)
         tell(1, 4, "axes")
-        halves = find_halves(sample, numpy_generator(self.seed, "unmix"))
+        halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance)
         rows = len(sample.first)
-        start = mean_rotation(halves, rows)
-        rotation = refine_rotation(start, pass_over(sample.first), sample.first, whitening.lagged, rows)
+        start, shaped = mean_rotation(halves, rows)
+        rotation = refine_rotation(
+            start, pass_over(sample.first), sample.first, whitening.lagged, rows, shaped=shaped
+        )
         tell(2, 4, "all rows")
         if rows < whitening.rows:
             rotation = refine_rotation(
@@ -116,6 +118,7 @@ class Unmixing(Parameters):
                 whitening.lagged,
                 whitening.rows,
                 _PASSES,
+                shaped=shaped,
             )
         tell(3, 4, "names")
         naming = name_axes(sample, halves, rotation, self.tolerance)

@@ -96,14 +96,18 @@ def _config(
 
 
 def _objective(name: str, weight: float, dim: int) -> Spec:
+    plane = dim == 2
+    spec: Spec
     if name == WHITENING:
-        return make("objective", "whitening", weight=weight if dim == 2 else 0.1)
-    if name == SIGREG:
-        return make("objective", "lejepa", weight=weight if dim == 2 else 1e-3)
-    if dim == 2:
-        return make("objective", "infonce", weight=weight, sigma="matched")
-    # subspaces that fill the space: whole pairs tell more than a batch can show
-    return make("objective", "sliced-infonce", sigma="matched", k=4, weight=0.2, slices=max(8, dim // 4))
+        spec = make("objective", "whitening", weight=weight if plane else 0.1)
+    elif name == SIGREG:
+        spec = make("objective", "lejepa", weight=weight if plane else 1e-3)
+    elif plane:
+        spec = make("objective", "infonce", weight=weight, sigma="matched")
+    else:  # subspaces that fill the space: whole pairs tell more than a batch can show
+        settings = {"sigma": "matched", "k": 4, "weight": 0.2, "slices": max(8, dim // 4)}
+        spec = make("objective", "sliced-infonce", **settings)
+    return spec
 
 
 def _lines(rows: Rows, part: str, *labels: str) -> Lines:
