@@ -20,6 +20,7 @@ import scipy
 from isojepa.certificates.hermite import hermite_table
 
 _DEGREE = 7
+_CHANCE = 5.0  # standard errors of a correlation of 0, below which pairs say nothing of each other
 _APART = 1e-9  # eigenvalues that are no further apart tell nothing of their vectors: equal views
 
 
@@ -46,6 +47,8 @@ def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tup
     scores = scipy.special.ndtri((scipy.stats.rankdata(both) - 0.5) / len(both))  # ties share one
     table = hermite_table(scores, _DEGREE)[:, 1:]
     first, second = table[: len(y)], table[len(y) :]
+    if abs(first[:, 0] @ second[:, 0]) < _CHANCE * np.sqrt(len(y)):
+        return 0.0, float("inf")
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     ends = np.append(starts[1:], len(y))
     crossed, own = [], []
@@ -56,23 +59,23 @@ def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tup
         own.append((one.T @ one + other.T @ other) / 2)
     crosses, squares = np.stack(crossed), np.stack(own)
     cross, square = crosses.sum(0), squares.sum(0)
-    found = _departure(cross, square)
-    without = np.array([_departure(cross - a, square - b) for a, b in zip(crosses, squares, strict=True)])
-    if not np.isfinite([found, *without]).all():
+    found = _departures(np.stack((cross, *(cross - crosses))), np.stack((square, *(square - squares))))
+    if not np.isfinite(found).all():
         return 0.0, float("inf")
-    count = len(starts)
+    whole, without, count = found[0], found[1:], len(starts)
     error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
-    return float(found - (count - 1) * (without.mean() - found)), float(error)
+    return float(whole - (count - 1) * (without.mean() - whole)), float(error)
 
 
-def _departure(cross: np.ndarray, square: np.ndarray) -> float:
-    """1 - corr(f, s)^2 of the eigenfunction f that is nearest to s; NaN where none is."""
+def _departures(cross: np.ndarray, square: np.ndarray) -> np.ndarray:
+    """1 - corr(f, s)^2 of the eigenfunction f that is nearest to s, of each of several; NaN where none is."""
     try:
-        values, vectors = scipy.linalg.eigh(cross, square)  # f of variance 1
+        inverse = np.linalg.inv(np.linalg.cholesky(square))
     except np.linalg.LinAlgError:  # a law of fewer levels than degrees
-        return float("nan")
-    shares = (square[0] @ vectors) ** 2 / square[0, 0]
-    nearest = int(shares.argmax())
-    if np.abs(np.delete(values, nearest) - values[nearest]).min() < _APART:
-        return float("nan")
-    return float(1 - shares[nearest])
+        return np.full(len(square), np.nan)
+    values, vectors = np.linalg.eigh(inverse @ cross @ inverse.transpose(0, 2, 1))
+    shares = vectors[:, 0] ** 2  # Cholesky's first direction is that of s
+    nearest = shares.argmax(1)[:, None]
+    apart = np.abs(values - np.take_along_axis(values, nearest, 1))
+    np.put_along_axis(apart, nearest, np.inf, 1)
+    return np.where(apart.min(1) < _APART, np.nan, 1 - shares.max(1))

@@ -17,7 +17,8 @@ Gaussian world seen through an encoder with that much nonlinear energy has no na
 
 Encoders of laws with ends leave more. So where there are pairs, what counts is the departure that is the
 world's own (`departures`), to which no encoder adds: a normal process behind an axis has none. It must be
-beyond chance. Without pairs a departure of the axis itself counts from `STRONG` on.
+beyond chance, of the axis or of all axes together. Without pairs a departure of the axis itself counts from
+`STRONG` on.
 """
 
 import itertools
@@ -31,7 +32,6 @@ from torch import Tensor
 from isojepa.unmix.departures import departures, world_departure
 from isojepa.unmix.rotations import (
     Rotation,
-    axes_by_rate,
     find_rotation,
     nearest_rotation,
     pass_over,
@@ -177,30 +177,21 @@ def find_halves(
 ) -> tuple[Rotation, Rotation]:
     """Axes of every other block of rows and of those between, each from a start of its own.
 
-    Where there are pairs, shapes that the other half does not show to be the world's are heard no more: what
-    an encoder left must not outweigh the rates.
+    Shapes that pairs of the other half show not to be the world's are heard no more: what an encoder left
+    must not outweigh the rates.
     """
     found = []
     for which in (0, 1):
         half, own = sample.half(which).whitened()
         lagged = half.lagged()
         rotation = find_rotation(half.first, lagged, source)
-        if lagged and tolerance > 0:
-            shaped = _shaped(sample.half(1 - which), nearest_rotation(rotation.matrix @ own), tolerance)
-            if not shaped.all():
-                start = axes_by_rate(rotation.matrix, lagged, shaped)
-                rotation = refine_rotation(
-                    start, pass_over(half.first), half.first, lagged, len(half.first), shaped=shaped
-                )
+        world = _world_departures(sample.half(1 - which), nearest_rotation(rotation.matrix @ own))
+        if world is not None and (false := _refuted(world, tolerance)).any():
+            rotation = refine_rotation(
+                rotation.matrix, pass_over(half.first), half.first, lagged, len(half.first), shaped=~false
+            )
         found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
     return found[0], found[1]
-
-
-def _shaped(sample: Sample, matrix: np.ndarray, tolerance: float) -> np.ndarray:
-    """(dim,) whether rows show the shape of each axis to be the world's."""
-    some = sample.first[:: max(1, len(sample.first) // _RANKED)]
-    departure = departures(turned(some, matrix).double().numpy())
-    return _shown(departure, _world_departures(sample, matrix), tolerance) >= tolerance
 
 
 def turned(white: Tensor, matrix: np.ndarray) -> Tensor:
@@ -246,14 +237,27 @@ def _world_departures(sample: Sample, matrix: np.ndarray) -> np.ndarray | None:
 
 
 def _shown(departure: np.ndarray, world: np.ndarray | None, tolerance: float) -> np.ndarray:
-    """(dim,) the departure of each axis that is the world's, as far as rows show; 0 where they do not."""
-    strong = np.where(departure >= STRONG, departure, 0.0)
+    """(dim,) the departure of each axis that is the world's, as far as rows show; 0 where they do not.
+
+    Few pairs may show it of all axes together and not of each: a strong one counts then, unless refuted.
+    """
+    strong = departure >= STRONG
     if world is None:
-        return strong
+        return np.where(strong, departure, 0.0)
     estimate, error = world
     sure = (estimate >= tolerance) & (estimate > _SURE * error)
-    # equal views, and laws of a few levels, tell nothing of it
-    return np.asarray(np.where(np.isinf(error), strong, np.where(sure, estimate, 0.0)))
+    asked = strong & np.isfinite(error)
+    weights = 1 / np.maximum(error[asked], 1e-12) ** 2
+    together = weights @ estimate[asked] > _SURE * np.sqrt(weights.sum())
+    # equal views, pairs that say nothing of each other and laws of a few levels tell nothing of it
+    told = np.isinf(error) | (together & ~_refuted(world, tolerance))
+    return np.where(sure, estimate, np.where(strong & told, departure, 0.0))
+
+
+def _refuted(world: np.ndarray, tolerance: float) -> np.ndarray:
+    """(dim,) whether pairs show that a departure is not the world's."""
+    estimate, error = world
+    return np.asarray(estimate + _SURE * error < tolerance)
 
 
 def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:

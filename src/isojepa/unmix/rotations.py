@@ -203,14 +203,6 @@ def refine_rotation(
             return Rotation(matrix, scores, kappa, rate, steps, shaped)
 
 
-def axes_by_rate(matrix: np.ndarray, lagged: Sequence[np.ndarray], shaped: np.ndarray) -> np.ndarray:
-    """The same axes, those without a shape turned among themselves to where lagged covariances are 0."""
-    plain = matrix[~shaped]
-    found = matrix.copy()
-    found[~shaped] = np.linalg.eigh(plain @ np.sum(lagged, axis=0) @ plain.T)[1].T @ plain
-    return found
-
-
 def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
     """Axes turned by small angles, by Cayley's transform: a rotation to the last digit."""
     half, eye = (angles - angles.T) / 4, np.eye(len(angles))
