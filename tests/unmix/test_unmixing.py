@@ -41,6 +41,24 @@ def test_what_an_encoder_leaves_of_a_copula_world_names_nothing():
     assert "may be the encoder's" in found.verdict_
 
 
+def test_what_an_encoder_left_does_not_turn_axes_away_from_those_of_their_rates():
+    rng, rho = np.random.default_rng(0), np.array([0.92, 0.9, 0.88, 0.86])
+    z = rng.standard_normal((50_000, 4))
+    z_next = rho * z + np.sqrt(1 - rho**2) * rng.standard_normal(z.shape)
+    other = rotation(4, 7)  # along whose axes a hundredth of the variance is cubic
+
+    def left(z: np.ndarray) -> np.ndarray:
+        turned = z @ other
+        return z + 0.1 * (turned**3 - 3 * turned) @ other.T / np.sqrt(6)
+
+    found, mixing = unmixed(left(z), left(z_next))
+    assert found.named_ == 4
+    assert {axis.cue for axis in found.axes_} == {"rate"}
+    assert overlaps(found, mixing).max(1).min() > 0.98
+    trusting, mixing = unmixed(left(z), left(z_next), tolerance=0)
+    assert overlaps(trusting, mixing).max(1).min() < 0.95
+
+
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize(("law", "dim"), [("uniform", 2), ("bimodal", 5), ("4", 8), ("3", 3), ("1.5", 16)])
 def test_all_axes_of_a_langevin_world_of_one_rate_are_named(law, dim, paired):
