@@ -44,6 +44,7 @@ class NamedAxis:
         note: what is to be minded of it, in words; empty if nothing.
         latent: its partner among the latents; None without one.
         rank, linear: correlation with the partner, of ranks and of values, after straightening.
+        world_departure: what of the departure is the world's; None where pairs do not tell.
     """
 
     number: int
@@ -61,6 +62,7 @@ class NamedAxis:
     latent: int | None = None
     rank: float | None = None
     linear: float | None = None
+    world_departure: float | None = None
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,7 @@ def _axis(axis: "Axis", matching: "Matching | None") -> NamedAxis:
         None if own is None else own.latent,
         None if own is None else own.rank,
         None if own is None else own.linear,
+        axis.world_departure,
     )
 
 

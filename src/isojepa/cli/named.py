@@ -14,12 +14,14 @@ _NUMBERS = (
     Column("rad", right=True),
     Column("pair", right=True),
     Column("departure", right=True),
+    Column("world's", right=True),
     Column("dependence", right=True),
     Column("straightened by"),
 )
 _LATENTS = (Column("latent", right=True), Column("rank", right=True), Column("linear", right=True))
 _WORDS = (
-    *("", "", "error in rad", "correlation across a pair", "departure from normal", "dependence"),
+    *("", "", "error in rad", "correlation across a pair", "departure from normal", "of it the world's"),
+    "dependence",
     *("straightened by", "latent", "rank correlation", "linear correlation"),
 )
 _CUES = {"alone": "alone"}
@@ -27,7 +29,8 @@ _NONE = "-"
 _GAP = 1  # between columns at least
 _LEGEND = (
     "rad: standard error of the direction; pair: correlation across a pair; departure: from a normal law; "
-    "dependence: of its size on another axis, 0 for independent ones"
+    "world's: what of that no encoder adds to; dependence: of its size on another axis, 0 for independent "
+    "ones"
 )
 
 
@@ -72,6 +75,7 @@ def _cells(axis: NamedAxis, matched: bool) -> tuple[str, ...]:
         _number(axis.error, ".2g"),
         _number(axis.correlation, ".3f"),
         _number(axis.departure, ".2g"),
+        _number(axis.world_departure, ".2g"),
         _number(axis.dependence, ".2f"),
         axis.method or _NONE,
     )

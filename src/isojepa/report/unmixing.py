@@ -96,15 +96,17 @@ def _tiles(named: NamedLatents) -> dict[str, Tile]:
 
 def _table(named: NamedLatents) -> Part:
     columns = [("axis", True), ("told apart", False)]
-    columns += [(name, True) for name in ("error, rad", "across a pair", "departure", "dependence")]
+    columns += [(name, True) for name in ("error, rad", "across a pair", "departure")]
+    columns += [(name, True) for name in ("the world’s", "dependence")]
     columns += [("straightened by", False), ("agreement", True)]
     if named.match is not None:
         columns += [(name, True) for name in ("latent", "rank", "linear")]
     rows = [_row(axis, named.match is not None) for axis in named.axes]
     words = (
         "Error: of the direction. Across a pair: correlation of the axis with itself in the second view. "
-        "Departure: from a normal law, 1 − corr(y, normal scores)². Dependence: the largest correlation of "
-        "its size with another’s size or value. Agreement: of two ways to straighten. Rank and linear: "
+        "Departure: from a normal law, 1 − corr(y, normal scores)²; the world’s: that of the function of "
+        "the axis which predicts itself best, to which no encoder adds. Dependence: the largest correlation "
+        "of its size with another’s size or value. Agreement: of two ways to straighten. Rank and linear: "
         "correlation with its own latent, after straightening."
     )
     head = lead("Axes", "What tells each axis apart from all others, and how surely.")
@@ -120,6 +122,7 @@ def _row(axis: NamedAxis, matched: bool) -> list[Shown]:
         _number(axis.error, short),
         _number(axis.correlation, short),
         _number(axis.departure, short),
+        _number(axis.world_departure, short),
         _number(axis.dependence, short),
         Shown(axis.method or "–"),
         _number(axis.agreement, near_one),
