@@ -140,6 +140,9 @@ def test_no_run_that_the_theorem_speaks_of_is_left_out() -> None:
         "reacher_trajectory",
         "planning",
         "dynamics",
+        "axes",
+        "objectives",
+        "refusals",
         "recordings",
         "peers",
     }  # worlds without known latents, nothing trained, or scores of their own with the bound among them

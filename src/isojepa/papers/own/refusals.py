@@ -14,7 +14,7 @@ import scipy
 import torch
 
 from isojepa.laws import Density, GeneralizedNormal, NormalScores, Uniform, bimodal, eigensystem
-from isojepa.report.charts import Chart, curves_chart
+from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.seeds import generator, numpy_generator
 from isojepa.studies.cells import Cell, Computation, crossed
 from isojepa.studies.rows import Lines, Rows
@@ -71,7 +71,10 @@ def measure(cell: Cell) -> dict[str, Any]:
     settings = cell.settings
     some, every, departures, worlds = 0, 0, [], []
     for h, h_next in _worlds(settings):
-        found = unmix(h, h_next if settings["views"] == PAIRED else None, straighten=False)
+        try:
+            found = unmix(h, h_next if settings["views"] == PAIRED else None, straighten=False)
+        except ValueError:  # one row with much of the variance of a tail: nothing is named
+            continue
         some += found.named_ > 0
         every += found.named_ == len(found.axes_)
         departures += [axis.departure for axis in found.axes_]
@@ -79,7 +82,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     return {
         "named": some / settings["trials"],
         "all": every / settings["trials"],
-        "departure": float(np.mean(departures)),
+        "departure": float(np.mean(departures)) if departures else None,
         "world_departure": float(np.mean(worlds)) if worlds else None,
     }
 
@@ -153,6 +156,7 @@ def _panels(rows: Rows) -> list[Chart]:
             blind.curves("left", "named", "{kind}"),
             scale="linear",
             zero=True,
+            references=[Reference(ALLOWED, "allowed")],
         ),
     ]
 
