@@ -16,7 +16,6 @@ from isojepa.papers.own.named_worlds import (
     DISCRETE,
     GAUSSIAN,
     LANGEVIN,
-    LAWS,
     PLANE,
     WIDE,
     law_of,
@@ -50,7 +49,7 @@ def test_laws_are_those_of_their_names():
     assert law_of("normal") == Normal()
     assert law_of("uniform") == Uniform()
     assert law_of("generalised normal 1.5") == GeneralizedNormal(1.5)
-    assert {name for name in LAWS if predict_r2(law_of(name)) > 0.9} >= set(DISCRETE)
+    assert all(0.9 < predict_r2(law_of(name)) < 1 for name in DISCRETE)
 
 
 @pytest.mark.parametrize("dim", [2, 4])

@@ -19,6 +19,8 @@ import scipy
 
 from isojepa.certificates.hermite import hermite_table
 
+STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02
+_SURE = 3.0  # standard errors
 _DEGREE = 7
 _CHANCE = 5.0  # standard errors of a correlation of 0, below which pairs say nothing of each other
 _APART = 1e-9  # eigenvalues that are no further apart tell nothing of their vectors: equal views
@@ -65,6 +67,36 @@ def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tup
     whole, without, count = found[0], found[1:], len(starts)
     error = np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum())
     return float(whole - (count - 1) * (without.mean() - whole)), float(error)
+
+
+def shown_departures(departure: np.ndarray, world: np.ndarray | None, tolerance: float) -> np.ndarray:
+    """(dim,) the departure of each axis that is the world's, as far as rows show; 0 where they do not.
+
+    Few pairs may show it of all axes together and not of each: a strong one counts then, unless refuted.
+    Without pairs a strong one counts as it is.
+
+    Args:
+        departure: (dim,) of the axes themselves.
+        world: (2, dim) the world's, and its errors; None without pairs.
+        tolerance: what an encoder may have left.
+    """
+    strong = departure >= STRONG
+    if world is None:
+        return np.where(strong, departure, 0.0)
+    estimate, error = world
+    sure = (estimate >= tolerance) & (estimate > _SURE * error)
+    asked = strong & np.isfinite(error)
+    weights = 1 / np.maximum(error[asked], 1e-12) ** 2
+    together = weights @ estimate[asked] > _SURE * np.sqrt(weights.sum())
+    # equal views, pairs that say nothing of each other and laws of a few levels tell nothing of it
+    told = np.isinf(error) | (together & ~refuted_departures(world, tolerance))
+    return np.where(sure, estimate, np.where(strong & told, departure, 0.0))
+
+
+def refuted_departures(world: np.ndarray, tolerance: float) -> np.ndarray:
+    """(dim,) whether pairs show that a departure is not the world's."""
+    estimate, error = world
+    return np.asarray(estimate + _SURE * error < tolerance)
 
 
 def _departures(cross: np.ndarray, square: np.ndarray) -> np.ndarray:

@@ -17,8 +17,7 @@ Gaussian world seen through an encoder with that much nonlinear energy has no na
 
 Encoders of laws with ends leave more. So where there are pairs, what counts is the departure that is the
 world's own (`departures`), to which no encoder adds: a normal process behind an axis has none. It must be
-beyond chance, of the axis or of all axes together. Without pairs a departure of the axis itself counts from
-`STRONG` on.
+beyond chance, of the axis or of all axes together.
 """
 
 import itertools
@@ -29,7 +28,7 @@ import scipy
 import torch
 from torch import Tensor
 
-from isojepa.unmix.departures import departures, world_departure
+from isojepa.unmix.departures import departures, refuted_departures, shown_departures, world_departure
 from isojepa.unmix.rotations import (
     Rotation,
     find_rotation,
@@ -46,8 +45,6 @@ FOUND = 0.9  # cosine of an axis with itself in both halves, at least
 _DEGREES = 5.0  # tolerances by which rates must differ
 DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
 _SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the same, but for what is left
-STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02
-_SURE = 3.0  # standard errors
 _RANKED = 20_000  # rows that normal scores are taken of
 _ASKED = 1 << 22  # numbers of one view that are asked for the world's departure, or so many rows
 _LOOKED = 1 << 23  # numbers among which dependence is looked for, of which there are several copies
@@ -133,7 +130,7 @@ def name_axes(
     by_shape = _beyond_chance(kappa, 1.0)
     # not asked for those who trust all shapes
     world = _world_departures(sample, rotation.matrix) if tolerance > 0 else None
-    own = _shown(departure, world, tolerance) if tolerance > 0 else departure
+    own = shown_departures(departure, world, tolerance) if tolerance > 0 else departure
     by_shape &= np.maximum(own[:, None], own) >= tolerance
     doubted = (departure >= tolerance) & (own < tolerance)
     by_rate, correlation = np.zeros((dim, dim), bool), None
@@ -185,8 +182,9 @@ def find_halves(
         half, own = sample.half(which).whitened()
         lagged = half.lagged()
         rotation = find_rotation(half.first, lagged, source)
-        world = _world_departures(sample.half(1 - which), nearest_rotation(rotation.matrix @ own))
-        if world is not None and (false := _refuted(world, tolerance)).any():
+        axes = nearest_rotation(rotation.matrix @ own)
+        world = _world_departures(sample.half(1 - which), axes) if tolerance > 0 else None
+        if world is not None and (false := refuted_departures(world, tolerance)).any():
             rotation = refine_rotation(
                 rotation.matrix, pass_over(half.first), half.first, lagged, len(half.first), shaped=~false
             )
@@ -234,30 +232,6 @@ def _world_departures(sample: Sample, matrix: np.ndarray) -> np.ndarray | None:
     block = sample.block[::step]
     found = [world_departure(one, later, block) for one, later in zip(y.T, after.T, strict=True)]
     return np.array(found).T
-
-
-def _shown(departure: np.ndarray, world: np.ndarray | None, tolerance: float) -> np.ndarray:
-    """(dim,) the departure of each axis that is the world's, as far as rows show; 0 where they do not.
-
-    Few pairs may show it of all axes together and not of each: a strong one counts then, unless refuted.
-    """
-    strong = departure >= STRONG
-    if world is None:
-        return np.where(strong, departure, 0.0)
-    estimate, error = world
-    sure = (estimate >= tolerance) & (estimate > _SURE * error)
-    asked = strong & np.isfinite(error)
-    weights = 1 / np.maximum(error[asked], 1e-12) ** 2
-    together = weights @ estimate[asked] > _SURE * np.sqrt(weights.sum())
-    # equal views, pairs that say nothing of each other and laws of a few levels tell nothing of it
-    told = np.isinf(error) | (together & ~_refuted(world, tolerance))
-    return np.where(sure, estimate, np.where(strong & told, departure, 0.0))
-
-
-def _refuted(world: np.ndarray, tolerance: float) -> np.ndarray:
-    """(dim,) whether pairs show that a departure is not the world's."""
-    estimate, error = world
-    return np.asarray(estimate + _SURE * error < tolerance)
 
 
 def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
