@@ -15,6 +15,7 @@ from isojepa.unmix.axes import CUES, Axis
 from isojepa.unmix.cues import cue_of, order_of, told_of
 from isojepa.unmix.departures import departures, world_departure
 from isojepa.unmix.naming import Naming, _beyond_chance, _dependence
+from isojepa.unmix.shared import shared_functions
 from isojepa.unmix.whitening import take_sample, whiten
 from isojepa.worlds import Copula
 from tests.unmix.worlds import latents, normal_pairs, normal_paths, rotation
@@ -186,6 +187,20 @@ def test_dependence_is_seen_between_sizes_and_between_size_and_value():
     assert not sure.any()
 
 
+def test_functions_of_one_latent_share_a_lot_and_latents_nothing():
+    rng = np.random.default_rng(0)
+    z, block = rng.standard_normal((20_000, 3)), np.arange(20_000) * 20 // 20_000
+    # uncorrelated functions of one latent, of equal signs of size, and one that has nothing to do with them
+    y = np.column_stack((np.sin(2 * z[:, 0]), np.cos(2 * z[:, 0]), z[:, 1]))
+    found, sure = shared_functions(torch.tensor(y), block)
+    assert found[0, 1] == pytest.approx(found[1, 0], abs=0.02)
+    assert found[0, 1] > 0.5
+    assert sure.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
+    assert np.abs(found[2]).max() < 0.05
+    for rows in (60, 400, 20_000):
+        assert not shared_functions(torch.tensor(z[:rows]), np.arange(rows) * 20 // rows)[1].any()
+
+
 def naming(together: list[list[int]], departure: list[float], **other) -> Naming:
     """What is told apart, by the blocks of the axes."""
     dim = len(departure)
@@ -237,7 +252,7 @@ def test_of_axes_that_depend_on_each_other_only_the_slower_has_a_name():
     known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
     slower = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.95, 0.8, 0.9]), **known)
     assert [cue_of(slower, axis, 0.01)[0] for axis in range(3)] == ["shape", "none", "shape"]
-    assert "depends on another axis (its size by 0.50)" in cue_of(slower, 1, 0.01)[1]
+    assert "depends on another axis (a function of it by 0.50)" in cue_of(slower, 1, 0.01)[1]
     alike = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.9, 0.9, 0.9]), **known)
     assert [cue_of(alike, axis, 0.01)[0] for axis in range(3)] == ["none", "none", "shape"]
     unknown = naming([], [0.1, 0.1, 0.1], **known)

@@ -37,7 +37,7 @@ class NamedAxis:
         error: standard error of its direction in radians; None in a block.
         correlation: across a pair; None without second views.
         departure: from the normal law, 0 for one that is normal.
-        dependence: the largest correlation of its size with another's size or value.
+        dependence: the largest correlation of a function of it with one of another.
         method: what straightened it; None where nothing did.
         agreement: squared correlation of the results of two methods; None where there is one alone.
         sentence: all of it in words.

@@ -29,8 +29,8 @@ _NONE = "-"
 _GAP = 1  # between columns at least
 _LEGEND = (
     "rad: standard error of the direction; pair: correlation across a pair; departure: from a normal law; "
-    "world's: what of that no encoder adds to; dependence: of its size on another axis, 0 for independent "
-    "ones"
+    "world's: what of that no encoder adds to; dependence: of a function of it on another axis, 0 for "
+    "independent ones"
 )
 
 

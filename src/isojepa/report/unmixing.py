@@ -106,7 +106,7 @@ def _table(named: NamedLatents) -> Part:
         "Error: of the direction. Across a pair: correlation of the axis with itself in the second view. "
         "Departure: from a normal law, 1 − corr(y, normal scores)²; the world’s: that of the function of "
         "the axis which predicts itself best, to which no encoder adds. Dependence: the largest correlation "
-        "of its size with another’s size or value. Agreement: of two ways to straighten. Rank and linear: "
+        "of a function of it with one of another. Agreement: of two ways to straighten. Rank and linear: "
         "correlation with its own latent, after straightening."
     )
     head = lead("Axes", "What tells each axis apart from all others, and how surely.")

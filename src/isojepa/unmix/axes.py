@@ -30,7 +30,7 @@ class Axis:
         world_departure: the same of the function of y that predicts itself best, to which no encoder adds;
             None without pairs, and where they tell nothing of it.
         correlation: across a pair; None without second views.
-        dependence: the largest correlation of its size with the size or value of another axis: what unmixing
+        dependence: the largest correlation of a function of it with a function of another axis: what unmixing
             left; 0 for independent ones, but for chance.
         partner: the axis that this is with.
         dependent: whether that is more than chance, and more than a little.
@@ -64,8 +64,8 @@ class Axis:
         if self.named and self.dependent:
             parts.insert(
                 0,
-                f"depends on axis {self.partner} (its size by {self.dependence:.2f}): the world is not "
-                "one of independent latents, or one of the two is a harmonic of the other",
+                f"depends on axis {self.partner} (a function of it by {self.dependence:.2f}): the world is "
+                "not one of independent latents, or one of the two is a harmonic of the other",
             )
         return "; ".join(parts)
 

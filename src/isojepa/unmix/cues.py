@@ -8,7 +8,7 @@ from isojepa.unmix.naming import FOUND, Naming, rates
 
 LAW = "a law"  # how reasons begin that no rows could remove
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
-_DEPENDENT = 0.2  # correlation of sizes from which it is not: an encoder that is not done leaves less
+_DEPENDENT = 0.2  # correlation of functions from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
 
 
@@ -45,7 +45,7 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
         by = naming.dependence[axis]
         return (
             "none",
-            f"it depends on another axis (its size by {by:.2f}), as no independent latent would",
+            f"it depends on another axis (a function of it by {by:.2f}), as no independent latent would",
         )
     shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
     if shape and rate_cue:

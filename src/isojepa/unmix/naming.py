@@ -37,17 +37,19 @@ from isojepa.unmix.rotations import (
     refine_rotation,
 )
 from isojepa.unmix.shapes import measure_kappa
+from isojepa.unmix.shared import shared_functions
 from isojepa.unmix.whitening import Sample
 
 _CHANCE = 1e-3
 _TURNED = 0.15  # cosine between an axis of one half and another of the other half, from which they are mixed
 FOUND = 0.9  # cosine of an axis with itself in both halves, at least
 _DEGREES = 5.0  # tolerances by which rates must differ
-DEPENDENT = 0.1  # correlation of sizes from which an axis is said to depend on another
+DEPENDENT = 0.1  # correlation of functions from which an axis is said to depend on another
 _SPREAD = 0.25  # of sizes, at least: those of a law of two values are all the same, but for what is left
 _RANKED = 20_000  # rows that normal scores are taken of
 _ASKED = 1 << 22  # numbers of one view that are asked for the world's departure, or so many rows
 _LOOKED = 1 << 23  # numbers among which dependence is looked for, of which there are several copies
+_SHARED = 1 << 21  # numbers of which functions are compared
 _PRIOR = 8.0  # pairs as good as said, that are counted besides
 _LARGEST = 50.0  # times the variance that one pair may show: beyond, it is another thing than chance
 
@@ -78,7 +80,7 @@ class Naming:
         departure: (dim,) from the normal law.
         world: (dim,) the departure that is the world's, see `departures`; NaN where it was not asked for.
         correlation: (dim,) across a pair; None without second views.
-        dependence: (dim,) the largest correlation of its size with the size or the value of another.
+        dependence: (dim,) the largest correlation of a function of it with a function of another.
         partner: (dim,) which other that is.
         dependent: (dim,) whether that is more than `DEPENDENT`, and more than chance.
         doubted: (dim,) whether a departure from normal may be the encoder's own.
@@ -145,8 +147,7 @@ def name_axes(
     np.fill_diagonal(apart, False)
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
-    some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
-    links, partner, dependent = _dependence(turned(sample.first[some], rotation.matrix), sample.block[some])
+    links, partner, dependent = _look_for_dependence(sample, rotation.matrix)
     return Naming(
         by_shape,
         by_rate,
@@ -248,6 +249,19 @@ def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
     reach = float(scipy.special.stdtrit(blocks - 1, 1 - _CHANCE / (2 * pairs)))
     value = mean[:, None] + sign * mean
     return np.asarray((value if sign > 0 else np.abs(value)) > reach * error)
+
+
+def _look_for_dependence(sample: Sample, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `_dependence` finds among all rows, and `shared_functions` among some, whichever is more."""
+    some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
+    y, block = turned(sample.first[some], matrix), sample.block[some]
+    links, partner, dependent = _dependence(y, block)
+    few = slice(None, None, max(1, y.numel() // _SHARED))
+    shared, sure = shared_functions(y[few], block[few])
+    shared = np.where(sure, shared, 0.0)
+    more = shared.max(1) > links.max(1)
+    partner = np.where(more, shared.argmax(1), partner)
+    return np.maximum(links, shared), partner, dependent | (shared.max(1) > DEPENDENT)
 
 
 def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

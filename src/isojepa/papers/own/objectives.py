@@ -84,9 +84,9 @@ def _config(
     where, settings = world(LANGEVIN, law, mixing, dim, rho), _objective(objective, weight, dim)
     if part == "dim":  # encoders that can undo the coupling, as in the study of scaling
         encoder: Spec = make("encoder", "free-coupling", layers=2)
-        recipe = Recipe(
-            steps=2500, batch=512 if objective == INFONCE else 2048, learning_rate=learning_rate(dim)
-        )
+        recipe = Recipe(steps=2500, learning_rate=learning_rate(dim))
+        if objective == INFONCE:
+            recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * learning_rate(dim))
     else:
         encoder, recipe = MLPSpec(dim=embedding, width=48), Recipe(steps=1800, batch=1024)
         if objective == INFONCE:
