@@ -18,8 +18,8 @@ from isojepa.certificates.hermite import hermite_table
 
 _DEGREE = 4
 _FAR = 4.0  # deviations beyond which a value counts as that: powers of larger ones are those of few rows
-_RIDGE = 0.01  # of the variance of each polynomial, that is added to it
-_STILL = 0.3  # deviation below which a polynomial hardly varies
+_RIDGE = 0.03  # of the variance of each polynomial, that is added to it
+_STILL = 0.5  # deviation below which a polynomial hardly varies
 _STEPS = 12  # of the power iteration: what is asked is whether there is much, not how much exactly
 _SURE = 4.0  # standard errors of a correlation of 0
 
