@@ -25,6 +25,7 @@ from isojepa.studies.study import Study
 from isojepa.training.recipe import Recipe
 
 TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once straightened
+LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
 DIMS = (4, 8, 16)  # the most of them at paper scale alone
 # pairs of many latents tell more than a batch can show, unless they are further apart
@@ -104,6 +105,11 @@ def _reaches(key: str) -> Judge:
     return asks(_each, key, lambda value: value >= TARGET, text)
 
 
+def _numbers(rows: Rows) -> dict[str, Value]:
+    lost = sum(r2 < LOST for r2 in rows.values("r2"))
+    return {"pairs": PAIRS, "scored": SCORED, "lost": lost or None, "limit": LOST}
+
+
 def _panels(rows: Rows) -> list[Chart]:
     own, target = _named_worlds(rows), [Reference(1 - TARGET, "target")]
     kinds = {"rank": "1 − rank correlation", "r2": "1 − R², linear map", "straight": "1 − R², straightened"}
@@ -133,5 +139,5 @@ STUDY = Study.of_file(
         ),
         blind=asks(_blind, "any", at_most(0), "{law} ({process}: {any} of {runs} runs)"),
     ),
-    numbers=lambda rows: {"pairs": PAIRS, "scored": SCORED, "target": TARGET},
+    numbers=_numbers,
 )
