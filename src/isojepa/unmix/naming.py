@@ -35,6 +35,7 @@ from isojepa.unmix.rotations import (
     nearest_rotation,
     pass_over,
     refine_rotation,
+    squares_go_together,
 )
 from isojepa.unmix.shapes import measure_kappa
 from isojepa.unmix.shared import shared_functions
@@ -187,7 +188,13 @@ def find_halves(
         world = _world_departures(sample.half(1 - which), axes) if tolerance > 0 else None
         if world is not None and (false := refuted_departures(world, tolerance)).any():
             rotation = refine_rotation(
-                rotation.matrix, pass_over(half.first), half.first, lagged, len(half.first), shaped=~false
+                rotation.matrix,
+                pass_over(half.first),
+                half.first,
+                lagged,
+                len(half.first),
+                shaped=~false,
+                slopes=squares_go_together(half.first, rotation.matrix),
             )
         found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
     return found[0], found[1]

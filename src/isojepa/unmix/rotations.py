@@ -9,6 +9,13 @@ give
     angle_ij = - sum J psi / V  /  sum J^2 / V :
 
 what says nothing of a pair (two normal shapes, two equal rates) has no weight in it.
+
+An encoder that is not done compresses large embeddings, whatever their direction. Then the squares of any
+two axes go together, and all directions have a fourth cumulant in common besides that of their latents: one
+below 0 makes mixtures of heavy-tailed latents look further from normal than the latents are. It moves no
+solution, but slopes are not those of independent axes, and a search goes astray. So where squares go together
+slopes are measured, and axes are searched on both sides: those of the largest fourth cumulants, and of the
+smallest.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +33,7 @@ from isojepa.unmix.shapes import (
     cubic_scores,
     learn_scores,
     measure_shapes,
+    measure_slopes,
     pooled_scores,
 )
 
@@ -45,6 +53,9 @@ _STALLED = 8  # steps of that size in a row that do not get smaller: there is no
 _LARGEST = 0.5  # angle of a step
 _AGREED = 0.9  # cosine of axes of both halves, from which their mean is an axis
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
+_TOGETHER = 0.01  # mean covariance of the squares of two axes, from which they go together,
+_SURE = 4.0  # if it is so many standard errors
+_STEEP = (0.2, 3.0)  # slopes against those of independent axes, at least and at most
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
 _PIECE = 1 << 20  # numbers at once
 
@@ -61,8 +72,8 @@ class Rotation:
     Attributes:
         matrix: (dim, dim) orthogonal, an axis in each row.
         scores: (4, dim) of the axes.
-        shape: (dim,) information of one row about an angle, by shape: the sum of two axes' is the pair's.
-        rate: (dim, dim) the same by rate, of each pair.
+        shape: (dim, dim) information of one row about the angle of each pair, by shape.
+        rate: (dim, dim) the same by rate.
         steps: of Newton, in all.
         shaped: (dim,) whether the shape of each axis was heard; None if all were.
     """
@@ -77,7 +88,7 @@ class Rotation:
     @property
     def information(self) -> np.ndarray:
         """(dim, dim) of one row about the angle of every pair."""
-        return np.asarray(self.shape[:, None] + self.shape + self.rate)
+        return np.asarray(self.shape + self.rate)
 
     def told(self, rows: int) -> float:
         """How much so many rows tell of all angles together, in nats: what a start is chosen by."""
@@ -94,13 +105,28 @@ def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random
         source: draws the first rotation.
     """
     starts = [_search(white, source)]
+    together = squares_go_together(white, starts[0])
+    if together:
+        starts += [_search_side(white, source, side) for side in (1.0, -1.0)]
     if lagged:  # axes of unequal rates, of any shape
         starts.append(np.linalg.eigh(np.sum(lagged, axis=0))[1].T)
     found = [
-        refine_rotation(start, pass_over(white), white, lagged, len(white), fraction=_COARSE)
+        refine_rotation(start, pass_over(white), white, lagged, len(white), fraction=_COARSE, slopes=together)
         for start in starts
     ]
     return max(found, key=lambda one: one.told(len(white)))
+
+
+def squares_go_together(white: Tensor, matrix: np.ndarray) -> bool:
+    """Whether the squares of axes are correlated, on the whole, as those of independent ones are not."""
+    dim = len(matrix)
+    if dim == 1:
+        return False
+    squares = (white @ _transposed(matrix, white)).square_()
+    # over all pairs of axes, row by row
+    each = squares.sum(1).double().square_() - squares.square_().sum(1).double() - dim * (dim - 1)
+    mean, error = float(each.mean()), float(each.std()) / np.sqrt(len(each))
+    return abs(mean) > max(_SURE * error, _TOGETHER * dim * (dim - 1))
 
 
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
@@ -140,6 +166,27 @@ def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
     return nearest_rotation(np.concatenate((*settled, inner @ basis)))
 
 
+def _search_side(white: Tensor, source: np.random.Generator, side: float) -> np.ndarray:
+    """A rotation whose axes have the largest fourth cumulants, or with side -1 the smallest.
+
+    The same fixed point, from which what all directions have in common is taken away: less than any axis was
+    seen to have on its way. So every step climbs, and it still goes far in one.
+    """
+    dim = white.shape[1]
+    matrix, common = nearest_rotation(source.standard_normal((dim, dim))), np.inf
+    rows = _some(white, dim, _MORE)
+    for _ in range(_SEARCH):
+        found = pass_over(rows)(matrix, cubic_scores(dim))
+        move = side * (found.products - np.diag(found.slopes))
+        own = np.diag(move)
+        common = min(common, 2 * own.min() - own.mean())
+        move = nearest_rotation(move - common * np.eye(dim))
+        matrix = np.asarray(move @ matrix)
+        if 1 - np.abs(np.diag(move)).min() < _SETTLED:
+            break
+    return matrix
+
+
 def _some(white: Tensor, dim: int, times: int) -> Tensor:
     """Rows enough to find so many axes in, or so many times as many, at even distances.
 
@@ -157,6 +204,7 @@ def refine_rotation(
     most: int = _NEWTON,
     fraction: float = _FRACTION,
     shaped: np.ndarray | None = None,
+    slopes: bool = False,
 ) -> Rotation:
     """Steps of Newton from a rotation, each one pass over the rows.
 
@@ -169,6 +217,7 @@ def refine_rotation(
         most: steps at most.
         fraction: of its standard error, below which an angle has settled.
         shaped: (dim,) whether the shape of each axis is heard; None if all are.
+        slopes: whether those of the equations are measured, see `squares_go_together`.
     """
     steps, stalled, least, last = 0, 0, np.inf, np.inf
     few = some[:: max(1, len(some) // LEARNED)]
@@ -179,11 +228,14 @@ def refine_rotation(
         shapes = one_pass(matrix, scores)
         kappa = np.maximum(shapes.kappa, 0.0)
         pull, rate = _rates(matrix, lagged)
-        shape = kappa[:, None] + kappa
+        variance = kappa[:, None] + kappa  # of an equation, and its slope if axes are independent
+        steep = np.ones_like(variance)
+        if slopes:
+            steep = np.clip(_measured_slopes(some, matrix, scores) / np.maximum(variance, _STILL), *_STEEP)
         # a learned score finds a little shape in normal rows too, which must not outweigh the rates
-        trust = shape / (shape + _FAINT / min(rows, LEARNED))
-        information = trust * shape + rate
-        angles = -(trust * shapes.psi + pull) / (information + _FAINT / rows)
+        trust = variance / (variance + _FAINT / min(rows, LEARNED))
+        information = trust * steep**2 * variance + rate
+        angles = -(trust * steep * shapes.psi + pull) / (information + _FAINT / rows)
         np.fill_diagonal(angles, 0.0)
         angles = np.clip(angles, -_LARGEST, _LARGEST)
         told = information > 5 * _FAINT / rows  # the others have no angle to settle at
@@ -195,12 +247,12 @@ def refine_rotation(
         shrinking, last = moved / last if steps else 1.0, moved
         least = min(least, moved)
         if steps == most or stalled == _STALLED or not unsettled.any():
-            return Rotation(matrix, scores, kappa, rate, steps, shaped)
+            return Rotation(matrix, scores, steep**2 * variance, rate, steps, shaped)
         matrix = _turned(matrix, angles)
         steps += 1
         # steps shrink by much the same factor: that the next one has settled need not be seen by a pass
         if not (unsettled & (strain * shrinking >= fraction)).any():
-            return Rotation(matrix, scores, kappa, rate, steps, shaped)
+            return Rotation(matrix, scores, steep**2 * variance, rate, steps, shaped)
 
 
 def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
@@ -254,6 +306,14 @@ def pass_over(white: Tensor) -> Pass:
         return Shapes(products / len(white), slopes / len(white))
 
     return one_pass
+
+
+def _measured_slopes(white: Tensor, matrix: np.ndarray, scores: Tensor) -> np.ndarray:
+    """(dim, dim) d psi_ij / d angle as white rows have it, some at a time."""
+    turn, dim = torch.from_numpy(matrix).to(white.dtype), white.shape[1]
+    pieces = white.split(max(dim, _PIECE // dim))
+    total = np.sum([measure_slopes(turn @ piece.T, scores).double().numpy() for piece in pieces], axis=0)
+    return np.asarray(total / len(white))
 
 
 def _transposed(matrix: np.ndarray, like: Tensor) -> Tensor:

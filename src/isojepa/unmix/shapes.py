@@ -122,6 +122,16 @@ def measure_shapes(y: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     return g @ y.T, slopes
 
 
+def measure_slopes(y: Tensor, scores: Tensor) -> Tensor:
+    """Sums of g_i' y_j^2 + g_j' y_i^2 - g_i y_i - g_j y_j over the values of axes (dim, n).
+
+    The mean is d psi_ij / d angle whatever the axes share: with independent ones, kappa_i + kappa_j.
+    """
+    g, slope = score_and_slope(y.T, scores)
+    crossed, own = slope.T @ (y * y).T, (g.T * y).sum(1)
+    return crossed + crossed.T - own[:, None] - own
+
+
 def measure_kappa(y: Tensor, scores: Tensor) -> Tensor:
     """(dim,) E g' - E g y over the values of axes (dim, n)."""
     g, slopes = _scored(y, scores)

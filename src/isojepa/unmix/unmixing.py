@@ -18,7 +18,13 @@ from isojepa.unmix.axes import Axis
 from isojepa.unmix.cues import BLIND, LAW, cue_of, order_of, told_of
 from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
-from isojepa.unmix.rotations import Rotation, mean_rotation, pass_over, refine_rotation
+from isojepa.unmix.rotations import (
+    Rotation,
+    mean_rotation,
+    pass_over,
+    refine_rotation,
+    squares_go_together,
+)
 from isojepa.unmix.warps import Warp, dewarp
 from isojepa.unmix.whitening import Sample, Whitening, pass_over_all, take_sample, whiten
 
@@ -106,8 +112,15 @@ class Unmixing(Parameters):
         halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance)
         rows = len(sample.first)
         start, shaped = mean_rotation(halves, rows)
+        together = squares_go_together(sample.first, start)
         rotation = refine_rotation(
-            start, pass_over(sample.first), sample.first, whitening.lagged, rows, shaped=shaped
+            start,
+            pass_over(sample.first),
+            sample.first,
+            whitening.lagged,
+            rows,
+            shaped=shaped,
+            slopes=together,
         )
         tell(2, 4, "all rows")
         if rows < whitening.rows:
@@ -119,6 +132,7 @@ class Unmixing(Parameters):
                 whitening.rows,
                 _PASSES,
                 shaped=shaped,
+                slopes=together,
             )
         tell(3, 4, "names")
         naming = name_axes(sample, halves, rotation, self.tolerance)
