@@ -5,6 +5,7 @@ import torch
 
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec
+from isojepa.encoders.scaled_coupling import ScaledCoupling
 from isojepa.objectives import matched_sigma
 from isojepa.objectives.infonce import InfoNCESpec
 from isojepa.registry import make
@@ -36,6 +37,13 @@ def test_a_free_coupling_starts_as_the_coupling_and_is_not_bound_to_its_volume()
             parameter.mul_(0.1)
     slope = torch.autograd.functional.jacobian(lambda one: free(one), x[0])
     assert torch.linalg.det(slope).abs().item() == pytest.approx(1e-4, rel=1e-4)
+
+
+def test_a_free_coupling_of_networks_scales_too() -> None:
+    world = make("world", dim=4, mixing="affine-coupling")
+    encoder, _, _ = build_all(Config(world=world, encoder=FreeCouplingSpec(layers=2, hidden=7)))
+    assert isinstance(encoder, ScaledCoupling)
+    assert (encoder.layers, encoder.hidden, encoder.dim) == (2, 7, 4)
 
 
 def test_a_free_coupling_keeps_the_dimension() -> None:

@@ -9,9 +9,9 @@ import torch
 from scipy import stats
 from scipy.special import erf
 
-from isojepa.encoders import MLP, Coupling
+from isojepa.encoders import MLP, Coupling, ScaledCoupling
 from isojepa.seeds import generator
-from isojepa.worlds import AdditiveCoupling
+from isojepa.worlds import AdditiveCoupling, AffineCoupling
 from tests.reference.global_state import untouched
 
 
@@ -99,3 +99,38 @@ def test_coupling_refuses_no_layers_and_observations_of_another_dimension():
 def test_mlp_refuses_sizes_that_are_no_positive_integers(name, value):
     with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {value}"):
         MLP(**{"in_dim": 2, "out_dim": 2, name: value})
+
+
+@pytest.mark.parametrize(("dim", "layers"), [(4, 1), (8, 3)])
+def test_a_scaled_coupling_with_the_weights_of_the_mixing_undoes_it(dim, layers):
+    mixing = AffineCoupling(dim, layers, hidden=5, seed=1)
+    encoder = ScaledCoupling(dim, layers, hidden=5)
+    for own, theirs in (
+        (encoder.scales, mixing.networks[::2][::-1]),
+        (encoder.shifts, mixing.networks[1::2][::-1]),
+    ):
+        for network, (first, bias, last) in zip(own, theirs, strict=True):
+            with torch.no_grad():
+                network[0].weight.copy_(first)
+                network[0].bias.copy_(bias)
+                network[2].weight.copy_(last)
+                network[2].bias.zero_()
+    z = torch.randn(50, dim, generator=generator(0, "test"))
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(mixing(z)), z, rtol=1e-4, atol=1e-4)
+
+
+def test_a_scaled_coupling_begins_near_the_identity_and_says_what_it_takes():
+    x = torch.randn(200, 6, generator=generator(0, "test"))
+    with torch.no_grad():
+        begun = ScaledCoupling(6, layers=2)(x)
+    assert torch.nn.functional.cosine_similarity(begun, x).min() > 0.95
+    assert (begun - x).abs().mean() > 1e-3
+    for wrong, message in (
+        ({"dim": 3}, "dim must be even"),
+        ({"dim": 4, "hidden": 0}, "hidden must be a positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ScaledCoupling(**wrong)
+    with pytest.raises(ValueError, match="observations must have 4 coordinates"):
+        ScaledCoupling(4)(torch.zeros(5, 6))

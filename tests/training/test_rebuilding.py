@@ -12,7 +12,7 @@ from torch import nn
 
 import isojepa as ij
 from isojepa.config import Config
-from isojepa.encoders import MLP, Coupling, FreeCoupling, Headed
+from isojepa.encoders import MLP, Coupling, FreeCoupling, Headed, ScaledCoupling
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.training import Recipe
@@ -80,11 +80,12 @@ def test_a_run_of_a_config_loads(tmp_path):
         lambda: MLP(2, 3),
         lambda: Coupling(2, layers=3, seed=1),
         lambda: FreeCoupling(2, layers=2),
+        lambda: ScaledCoupling(2, layers=2, hidden=5),
         lambda: Kept(5, scale=0.5),
         lambda: nn.Linear(2, 2),
         lambda: Headed(MLP(2, 4, width=7, layers=2), nn.Linear(4, 2)),
     ],
-    ids=["mlp", "defaults", "coupling", "free coupling", "one's own", "torch's", "headed"],
+    ids=["mlp", "defaults", "coupling", "free coupling", "scaled coupling", "one's own", "torch's", "headed"],
 )
 def test_a_run_of_an_importable_class_loads(spiral, tmp_path, make):
     model = make()

@@ -7,6 +7,7 @@ from isojepa.encoders.coupling import Coupling, FreeCoupling
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import Headed, Model, as_model
 from isojepa.encoders.projector import Projector
+from isojepa.encoders.scaled_coupling import ScaledCoupling
 
 __all__ = [
     "MLP",
@@ -18,6 +19,7 @@ __all__ = [
     "Headed",
     "Model",
     "Projector",
+    "ScaledCoupling",
     "SmallResNet",
     "as_model",
 ]

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from isojepa.arguments import checked
 from isojepa.encoders.layers import linear
+from isojepa.encoders.scaled_coupling import ScaledCoupling
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 from isojepa.worlds.mixings import check_even
@@ -93,7 +94,7 @@ class CouplingSpec(Spec):
     def resolve(self, context: Context) -> Self:
         return replace(self, dim=self.embedding(context))
 
-    def build(self, context: Context) -> Coupling:
+    def build(self, context: Context) -> nn.Module:
         return Coupling(self.embedding(context), self.layers, context.seed)
 
     def embedding(self, context: Context) -> int:
@@ -114,5 +115,11 @@ class CouplingSpec(Spec):
 class FreeCouplingSpec(CouplingSpec):
     """A coupling followed by a linear map: only a regularizer holds its scale."""
 
-    def build(self, context: Context) -> Coupling:
-        return FreeCoupling(self.embedding(context), self.layers, context.seed)
+    hidden: int = 0
+    """Width of networks that shift and scale, which undo affine couplings too; 0: one layer that shifts."""
+
+    def build(self, context: Context) -> nn.Module:
+        dim = self.embedding(context)
+        if self.hidden:
+            return ScaledCoupling(dim, self.layers, self.hidden, context.seed)
+        return FreeCoupling(dim, self.layers, context.seed)
