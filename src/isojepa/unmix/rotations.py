@@ -53,8 +53,9 @@ _STALLED = 8  # steps of that size in a row that do not get smaller: there is no
 _LARGEST = 0.5  # angle of a step
 _AGREED = 0.9  # cosine of axes of both halves, from which their mean is an axis
 _FAINT = 20.0  # information over all rows below which a pair is hardly moved
-_TOGETHER = 0.01  # mean covariance of the squares of two axes, from which they go together,
+_TOGETHER = 0.005  # mean covariance of the squares of two axes, from which they go together,
 _SURE = 4.0  # if it is so many standard errors
+_ASKED = 1 << 22  # numbers that are asked for it
 _STEEP = (0.2, 3.0)  # slopes against those of independent axes, at least and at most
 _STILL = 1e-6  # variance that a lagged product has at least: rounding
 _PIECE = 1 << 20  # numbers at once
@@ -122,9 +123,10 @@ def squares_go_together(white: Tensor, matrix: np.ndarray) -> bool:
     dim = len(matrix)
     if dim == 1:
         return False
-    squares = (white @ _transposed(matrix, white)).square_()
+    some = white[:: max(1, white.numel() // _ASKED)]
+    squares = (some @ _transposed(matrix, some)).square_() - 1
     # over all pairs of axes, row by row
-    each = squares.sum(1).double().square_() - squares.square_().sum(1).double() - dim * (dim - 1)
+    each = squares.sum(1).double().square_() - squares.square_().sum(1).double()
     mean, error = float(each.mean()), float(each.std()) / np.sqrt(len(each))
     return abs(mean) > max(_SURE * error, _TOGETHER * dim * (dim - 1))
 

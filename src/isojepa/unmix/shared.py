@@ -10,11 +10,11 @@ Polynomials are of values, not of ranks, and those that hardly vary count little
 that they show is the trace of other axes that any estimate leaves.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
-
-from isojepa.certificates.hermite import hermite_table
 
 _DEGREE = 4
 _FAR = 4.0  # deviations beyond which a value counts as that: powers of larger ones are those of few rows
@@ -35,21 +35,32 @@ def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarr
         (dim, dim) the mean of what both halves say, and (dim, dim) what is beyond chance in both.
     """
     n, dim = y.shape
-    values = (y - y.mean(0)) / y.std(0)
-    table = torch.from_numpy(hermite_table(values.clamp(-_FAR, _FAR).double().numpy(), _DEGREE)[..., 1:])
-    table = ((table - table.mean(0)) / table.std(0).clamp_min(_STILL)).transpose(0, 1)
-    gram = table.transpose(1, 2) @ table / n + _RIDGE * torch.eye(_DEGREE, dtype=table.dtype)
-    white = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), table.transpose(1, 2), upper=False)
-    rows = white.permute(2, 0, 1).reshape(n, dim * _DEGREE).float()
-    halves = [rows[torch.from_numpy(block % 2 == which)] for which in (0, 1)]
+    values = ((y - y.mean(0)) / y.std(0)).clamp_(-_FAR, _FAR).T.float()
+    table = torch.stack(_polynomials(values), 1)  # (dim, degree, n)
+    table -= table.mean(2, keepdim=True)
+    table /= (torch.linalg.vector_norm(table, dim=2, keepdim=True) / np.sqrt(n - 1)).clamp_min_(_STILL)
+    gram = table @ table.transpose(1, 2) / n + _RIDGE * torch.eye(_DEGREE)
+    white = torch.linalg.solve_triangular(torch.linalg.cholesky(gram), table, upper=False)
+    rows = white.reshape(dim * _DEGREE, n)
+    halves = [rows[:, torch.from_numpy(block % 2 == which)] for which in (0, 1)]
+    sizes = [half.shape[1] for half in halves]
     pairs = [
-        (half.T @ half / len(half)).reshape(dim, _DEGREE, dim, _DEGREE).transpose(1, 2) for half in halves
+        (half @ half.T / size).reshape(dim, _DEGREE, dim, _DEGREE).transpose(1, 2)
+        for half, size in zip(halves, sizes, strict=True)
     ]
     found = torch.stack([_held_out(pairs[0], pairs[1]), _held_out(pairs[1], pairs[0])])
     for one in found:
         one.fill_diagonal_(0)
-    chance = _SURE / np.sqrt(min(map(len, halves)))
+    chance = _SURE / np.sqrt(min(sizes))
     return found.mean(0).double().numpy(), (found.amin(0) > chance).numpy()
+
+
+def _polynomials(x: Tensor) -> list[Tensor]:
+    """Hermite's, from the first degree on, of variance 1 for normal values."""
+    found = [torch.ones_like(x), x]
+    for k in range(1, _DEGREE):
+        found.append((x * found[k] - math.sqrt(k) * found[k - 1]) / math.sqrt(k + 1))
+    return found[1:]
 
 
 def _held_out(found_on: Tensor, shown_on: Tensor) -> Tensor:
