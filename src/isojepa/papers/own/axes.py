@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from isojepa.config import Config
+from isojepa.encoders.coupling import FreeCouplingSpec
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.infonce import InfoNCESpec
-from isojepa.papers.own.axis_scores import PAIRS, SCORED, score
+from isojepa.papers.own.axis_scores import PAIRS, PAIRS_EACH, SCORED, score
 from isojepa.papers.own.named_worlds import COPULA, DISCRETE, GAUSSIAN, HEAVY, LANGEVIN, NORMAL, PLANE, world
 from isojepa.papers.own.named_worlds import WIDE as MIXED
+from isojepa.registry import Spec
 from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.studies.cells import Cell, crossed
 from isojepa.studies.findings import Value
@@ -27,17 +29,25 @@ from isojepa.training.recipe import Recipe
 TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once straightened
 LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
-DIMS = (4, 8, 16)  # the most of them at paper scale alone
+DIMS = (4, 8, 16)
 # pairs of many latents tell more than a batch can show, unless they are further apart
-RHO = {2: 0.9, 4: 0.9, 8: 0.8, 16: 0.7}
-RECIPES = {
-    2: (MLPSpec(width=48), Recipe(steps=1500, batch=512)),
+RHO = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.8}
+RECIPES: dict[int, tuple[Spec, Recipe]] = {
+    2: (MLPSpec(width=48), Recipe(steps=1500, batch=512, learning_rate=1e-2)),
     4: (MLPSpec(width=128, layers=4), Recipe(steps=2500, batch=512, learning_rate=5e-3)),
-    8: (MLPSpec(width=128, layers=4), Recipe(steps=4000, batch=512, learning_rate=3e-3)),
-    16: (MLPSpec(width=192, layers=4), Recipe(steps=8000, batch=512, learning_rate=3e-3)),
+    8: (MLPSpec(width=192, layers=4), Recipe(steps=6000, batch=512, learning_rate=3e-3)),
+    16: (MLPSpec(width=256, layers=4), Recipe(steps=10_000, batch=512, learning_rate=3e-3)),
 }
+MATCHED: dict[
+    str, Spec
+] = {  # encoders of the form of a mixing, which a perceptron of many latents needs too long for
+    "affine-coupling": FreeCouplingSpec(layers=2, hidden=32),
+    "additive-coupling": FreeCouplingSpec(layers=2),
+}
+MATCHED_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
+MANY = 8  # latents, from which couplings have an encoder of their form
 BLIND = (GAUSSIAN, COPULA)
-FEWER = ("lift", "affine-coupling")  # mixings of eight latents at standard scale
+FEWER = tuple(name for name in MIXED if name != "steeper lift")  # of sixteen latents, at standard scale
 
 
 def cells(scale: str) -> list[Cell]:
@@ -47,9 +57,8 @@ def cells(scale: str) -> list[Cell]:
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
-    for dim in DIMS if whole else DIMS[:-1]:
-        # encoders of many latents train for minutes
-        mixings = MIXED if whole or dim == DIMS[0] else FEWER
+    for dim in DIMS:
+        mixings = MIXED if whole or dim < DIMS[-1] else FEWER
         found += _runs(LANGEVIN, DISCRETE, dim, mixings, SEEDS if whole else 0)
     found += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
     found += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
@@ -62,6 +71,8 @@ def _runs(process: str, law: Any, dim: int, mixing: Any, seed: Any) -> list[Cell
 
 def _config(process: str, law: str, dim: int, mixing: str, seed: int) -> Config:
     encoder, recipe = RECIPES[dim]
+    if dim >= MANY and mixing in MATCHED:
+        encoder, recipe = MATCHED[mixing], MATCHED_RECIPE
     return Config(
         world=world(process, law, mixing, dim, RHO[dim]),
         encoder=encoder,
@@ -107,7 +118,14 @@ def _reaches(key: str) -> Judge:
 
 def _numbers(rows: Rows) -> dict[str, Value]:
     lost = sum(r2 < LOST for r2 in rows.values("r2"))
-    return {"pairs": PAIRS, "scored": SCORED, "lost": lost or None, "limit": LOST}
+    return {
+        "pairs": PAIRS,
+        "more": PAIRS_EACH,
+        "many": MANY,
+        "scored": SCORED,
+        "lost": lost or None,
+        "limit": LOST,
+    }
 
 
 def _panels(rows: Rows) -> list[Chart]:
