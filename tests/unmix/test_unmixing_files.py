@@ -75,6 +75,13 @@ def test_files_that_are_missing_cut_short_or_something_else_are_refused(saved, t
         Unmixing.load(saved)
 
 
+@pytest.mark.parametrize("path", [3, None, 0.5, []])
+def test_what_is_no_path_is_refused(fitted, path):
+    for call in (fitted.save, Unmixing.load):
+        with pytest.raises(ValueError, match="path must be text or a path, got"):
+            call(path)
+
+
 def changed(path: Path, edit) -> None:
     """Write the file again with other tensors or notes, and a checksum that fits."""
     tensors, header = load_tensors(path)

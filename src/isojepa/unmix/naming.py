@@ -209,7 +209,9 @@ def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:
         if sample.second is not None:
             after = turned(sample.second[rows], matrix).T
             spread = ((y * y).mean(1, dtype=torch.float64) + (after * after).mean(1, dtype=torch.float64)) / 2
-            correlation.append(((y * after).mean(1, dtype=torch.float64) / spread).numpy())
+            # where both views stand at 0 throughout, as few rows of few levels may: 0, and not 0 / 0
+            product = (y * after).mean(1, dtype=torch.float64) / spread.clamp_min(1e-300)
+            correlation.append(product.numpy())
     some = sample.first[:: max(1, len(sample.first) // _RANKED)]
     return Evidence(
         np.stack(kappa),

@@ -35,7 +35,7 @@ def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarr
         (dim, dim) the mean of what both halves say, and (dim, dim) what is beyond chance in both.
     """
     n, dim = y.shape
-    values = (y - y.mean(0)) / y.std(0)
+    values = (y - y.mean(0)) / y.std(0).clamp_min(1e-30)  # an axis may stand still in every so many rows
     table = torch.from_numpy(hermite_table(values.clamp(-_FAR, _FAR).double().numpy(), _DEGREE)[..., 1:])
     table = ((table - table.mean(0)) / table.std(0).clamp_min(_STILL)).transpose(0, 1)
     gram = table.transpose(1, 2) @ table / n + _RIDGE * torch.eye(_DEGREE, dtype=table.dtype)

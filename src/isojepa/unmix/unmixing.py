@@ -190,6 +190,7 @@ class Unmixing(Parameters):
         lines += [f"  axis {axis.number:<4} {axis.sentence}" for axis in self.axes_]
         return "\n".join(lines)
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write the axes to a safetensors file."""
         from isojepa.unmix.unmixing_files import save_unmixing
@@ -197,6 +198,7 @@ class Unmixing(Parameters):
         save_unmixing(self, Path(path))
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Unmixing":
         """Read what `save` wrote.
 
