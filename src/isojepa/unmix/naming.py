@@ -28,14 +28,9 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.linear import nearest_rotation
 from isojepa.unmix.departures import departures, refuted_departures, shown_departures, world_departure
-from isojepa.unmix.rotations import (
-    Rotation,
-    find_rotation,
-    nearest_rotation,
-    pass_over,
-    refine_rotation,
-)
+from isojepa.unmix.rotations import Rotation, find_rotation, pass_over, refine_rotation
 from isojepa.unmix.shapes import measure_kappa
 from isojepa.unmix.shared import shared_functions
 from isojepa.unmix.whitening import Sample
@@ -149,19 +144,19 @@ def name_axes(
     together = groups[:, None] == groups
     links, partner, dependent = _look_for_dependence(sample, rotation.matrix)
     return Naming(
-        by_shape,
-        by_rate,
-        together,
-        stability,
-        departure,
-        np.full(dim, np.nan) if world is None else np.where(np.isfinite(world[1]), world[0], np.nan),
-        correlation,
-        links.max(1),
-        partner,
-        dependent,
-        doubted,
-        links,
-        _excess(cosines, halves, order, len(sample.first)),
+        by_shape=by_shape,
+        by_rate=by_rate,
+        together=together,
+        stability=stability,
+        departure=departure,
+        world=np.full(dim, np.nan) if world is None else np.where(np.isfinite(world[1]), world[0], np.nan),
+        correlation=correlation,
+        dependence=links.max(1),
+        partner=partner,
+        dependent=dependent,
+        doubted=doubted,
+        links=links,
+        excess=_excess(cosines, halves, order, len(sample.first)),
     )
 
 
@@ -189,7 +184,8 @@ def find_halves(
             rotation = refine_rotation(
                 rotation.matrix, pass_over(half.first), half.first, lagged, len(half.first), shaped=~false
             )
-        found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
+            axes = nearest_rotation(rotation.matrix @ own)
+        found.append(replace(rotation, matrix=axes))
     return found[0], found[1]
 
 
