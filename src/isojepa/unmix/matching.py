@@ -118,13 +118,13 @@ def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching
     importance = np.abs(least_squares(first, second).matrix)
     disentanglement, completeness = _entropies(importance)
     return Matching(
-        from_blocks(scores[0, 0], scores[1:, 0], confidence),
-        from_blocks(scores[0, 1], scores[1:, 1], confidence),
-        tuple(_partner(at, pairs[0], rank[0], linear[0], r2) for at in range(latents.shape[1])),
-        disentanglement,
-        completeness,
-        float(r2.mean()),
-        importance,
+        rank=from_blocks(scores[0, 0], scores[1:, 0], confidence),
+        linear=from_blocks(scores[0, 1], scores[1:, 1], confidence),
+        partners=tuple(_partner(at, pairs[0], rank[0], linear[0], r2) for at in range(latents.shape[1])),
+        disentanglement=disentanglement,
+        completeness=completeness,
+        linear_r2=float(r2.mean()),
+        importance=importance,
     )
 
 
