@@ -269,3 +269,8 @@ def test_a_link_that_comes_between_the_look_and_the_opening_is_not_followed(tmp_
     with pytest.raises(NotPlain):
         open_own(path, os.O_WRONLY | os.O_TRUNC)
     assert precious.read_text() == "years of work"
+
+
+def test_a_name_that_no_file_can_have_is_told(tmp_path):
+    with pytest.raises(NotPlain, match="cannot be the name of a file"):
+        write_text(tmp_path / "a\0b", "text")

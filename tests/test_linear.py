@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 
-from isojepa.linear import Factor, errors, halves, held_out_r2, least_squares, procrustes, r2_of, spread_of
+from isojepa.linear import (
+    Factor,
+    errors,
+    halves,
+    held_out_r2,
+    least_squares,
+    nearest_rotation,
+    procrustes,
+    r2_of,
+    spread_of,
+)
 
 
 def problem(n=400, inputs=5, outputs=3, noise=0.5, seed=0):
@@ -65,6 +75,13 @@ def test_procrustes_recovers_a_rotation_or_reflection_with_translation(sign):
     fit = procrustes(x, x @ rotation + [1, 2, 3, 4])
     np.testing.assert_allclose(fit.matrix, rotation, atol=1e-10)
     np.testing.assert_allclose(fit(np.zeros((1, 4))), [[1, 2, 3, 4]], atol=1e-9)
+
+
+def test_the_nearest_rotation_is_the_polar_factor_and_its_own_nearest():
+    matrix = np.random.default_rng(0).normal(size=(5, 5))
+    q = nearest_rotation(matrix)
+    assert np.allclose(q, scipy.linalg.polar(matrix)[0], atol=1e-12)
+    assert np.allclose(nearest_rotation(q), q, atol=1e-12)
 
 
 def test_held_out_r2_equals_scikit_learn_on_the_second_half():

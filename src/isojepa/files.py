@@ -222,6 +222,8 @@ def _looked(path: Path) -> os.stat_result:
         if error.errno == errno.ENAMETOOLONG:  # told by whoever makes it
             raise FileNotFoundError(error.errno, error.strerror) from error
         raise
+    except ValueError as error:  # no system takes a null character
+        raise NotPlain(f"{path} cannot be the name of a file: {error}") from error
 
 
 def _keep(_: int) -> None:

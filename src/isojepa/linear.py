@@ -96,10 +96,12 @@ def procrustes(x: np.ndarray, y: np.ndarray) -> LinearMap:
 
 
 def nearest_rotation(products: np.ndarray) -> np.ndarray:
-    """The orthogonal Q with the largest tr Q^T (x^T y), given x^T y (dim, dim): x Q is then closest to y."""
-    u, _, vt = torch.linalg.svd(torch.from_numpy(products))
-    rotation: np.ndarray = (u @ vt).numpy()
-    return rotation
+    """The orthogonal Q with the largest tr Q^T (x^T y), given x^T y (dim, dim): x Q is then closest to y.
+
+    It is also the orthogonal matrix nearest to the one that is given.
+    """
+    u, _, vt = np.linalg.svd(products)
+    return np.asarray(u @ vt)
 
 
 class Factor:

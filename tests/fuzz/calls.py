@@ -18,6 +18,7 @@ from isojepa.certificates import (
     predict_r2,
 )
 from isojepa.names import shown
+from tests.fuzz.axes import UNMIXING
 from tests.fuzz.targets import CONFIDENCE, MODELS, POSITIVE, RHO, SHARE, H, Target, world
 from tests.fuzz.values import (
     Case,
@@ -235,7 +236,7 @@ def tiny() -> Any:
     return ij.Config(encoder=registry.make("encoder", width=4, layers=2), training=recipe)
 
 
-TARGETS: dict[str, Target] = {**MODELS, **CERTIFICATES, **TRAINING}
+TARGETS: dict[str, Target] = {**MODELS, **CERTIFICATES, **UNMIXING, **TRAINING}
 
 
 def make_case(rng: Rng) -> Case:

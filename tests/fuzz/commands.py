@@ -100,6 +100,7 @@ FILES = (
         "h.bin",
     ),
 )
+OUTPUTS = ("folder", "", "a\0b", "a" * 300, "/dev/null", "text.npy/x", "new/\x1b[31m.npy", "..", "new/[/red]")
 FLAG_VALUES: dict[str, tuple[str, ...]] = {
     "--rho": FLOATS,
     "--confidence": FLOATS,
@@ -149,6 +150,11 @@ FLAG_VALUES: dict[str, tuple[str, ...]] = {
     "--slurm": NAMES,
     "--records": ("h.npy", "", "a\0b", "h.npy/x", "/dev/null"),
     "--from": FILES,
+    "--dim": INTEGERS,
+    "--tolerance": FLOATS,
+    "--out": OUTPUTS,
+    "--save": OUTPUTS,
+    "--report": OUTPUTS,
 }
 OF = {
     "certify": (
@@ -165,6 +171,10 @@ OF = {
         "--world.dim",
         "--world.process",
         "--world.nope",
+    ),
+    "unmix": (
+        *("--dim", "--tolerance", "--confidence", "--seed", "--next", "--latents"),
+        *("--out", "--save", "--report"),
     ),
     "gaussianity": ("--samples", "--slices", "--draws", "--seed"),
     "train": (
@@ -184,6 +194,8 @@ SWITCHES = (
     "--trajectory",
     "--drop-bad-rows",
     "--no-checks",
+    "--paths",
+    "--unmix",
     "--json",
     "--bogus",
     "-x",
@@ -213,11 +225,12 @@ def prepare(folder: Path) -> None:
 def make_case(rng: Rng, folder: Path) -> Case:
     """One command line; a few in a process of their own."""
     make: Callable[[Rng], list[str]] = rng.choice(
-        [_certify, _certify, _certify, _gaussianity, _train, _train, _sweep, _study, _other, _garbage]
+        [_certify, _certify, _certify, _unmix, _gaussianity, _train, _train, _sweep, _study, _other, _garbage]
     )
     words = make(rng)
     told = "isojepa " + " ".join(map(shlex.quote, words))
-    numeric = words[:1] == ["certify"] and "--json" in words and "--no-checks" in words
+    certified = words[:1] == ["certify"] and "--no-checks" in words
+    numeric = (certified or words[:1] == ["unmix"]) and "--json" in words
     return Case("commands", told, lambda: _main(words, folder), numeric=numeric, command=True)
 
 
@@ -278,7 +291,23 @@ def _certify(rng: Rng) -> list[str]:
         words.append("--trajectory")
     if rng.random() < 0.7:
         words.append("--json")
+    if rng.random() < 0.2:
+        words.append("--unmix")
     return words + _flags(rng, "certify", 2)
+
+
+def _unmix(rng: Rng) -> list[str]:
+    source = rng.choice(("h.npy", "pairs.npz", "pairs.npz", "path.npy", *FILES))
+    words = ["unmix", source]
+    if rng.random() < 0.3:
+        words += ["--tolerance", rng.choice(("0", "0.01", "0.999", "1e-300"))]
+    if rng.random() < 0.2:
+        words += ["--dim", rng.choice(("1", "2", "3"))]
+    if rng.random() < 0.1:
+        words += [rng.choice(("--out", "--save", "--report")), "new/written"]
+    if rng.random() < 0.7:
+        words.append("--json")
+    return words + _flags(rng, "unmix", 2)
 
 
 def _gaussianity(rng: Rng) -> list[str]:
@@ -333,9 +362,11 @@ def _other(rng: Rng) -> list[str]:
 
 
 def _garbage(rng: Rng) -> list[str]:
-    command = rng.choice(("certify", "gaussianity", "train", "sweep", "study", "report", "list", "theory"))
+    command = rng.choice(
+        ("certify", "unmix", "gaussianity", "train", "sweep", "study", "report", "list", "theory")
+    )
     count = rng.randint(1, 4)
-    pool = (*NAMES, *FILES, *INTEGERS, *FLOATS, *SWITCHES[4:], *FLAG_VALUES)
+    pool = (*NAMES, *FILES, *INTEGERS, *FLOATS, *SWITCHES[SWITCHES.index("--bogus") :], *FLAG_VALUES)
     words = [command, *(rng.choice(pool) for _ in range(count))]
     if command == "theory" and "--list" not in words:
         words += ["--only", "nope"]

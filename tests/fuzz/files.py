@@ -39,7 +39,7 @@ CELLS = (
 
 
 def make_case(rng: Rng, folder: Path) -> Case:
-    """A file, certified or read whole."""
+    """A file, certified or unmixed."""
     kind = rng.choice(KINDS)
     path = folder / f"fuzzed.{kind}"
     path.unlink(missing_ok=True)
@@ -47,7 +47,7 @@ def make_case(rng: Rng, folder: Path) -> Case:
         kind
     ](rng)
     if rng.random() < 0.3 and content:
-        content = _damaged(rng, content)
+        content = damage(rng, content)
     path.write_bytes(content)
     flags = ["--no-checks", "--json"]
     if rng.random() < 0.4:
@@ -56,12 +56,16 @@ def make_case(rng: Rng, folder: Path) -> Case:
         flags.append("--trajectory")
     if rng.random() < 0.2:
         flags.append("--drop-bad-rows")
-    words = ["certify", str(path), *flags]
-    told = f"certify fuzzed.{kind} {' '.join(flags)} with {content!r:.4000}"
+    command = "certify"
+    if rng.random() < 0.2:
+        command, flags = "unmix", ["--json", *(flag for flag in flags if flag == "--drop-bad-rows")]
+    words = [command, str(path), *flags]
+    told = f"{command} fuzzed.{kind} {' '.join(flags)} with {content!r:.4000}"
     return Case("files", told, lambda: main(words), numeric=True, command=True)
 
 
-def _damaged(rng: Rng, content: bytes) -> bytes:
+def damage(rng: Rng, content: bytes) -> bytes:
+    """Bytes of which some were changed, or the last are missing."""
     damaged = bytearray(content)
     if rng.random() < 0.3:
         return bytes(damaged[: rng.randrange(len(damaged))])

@@ -59,7 +59,7 @@ def make_case(rng: Rng, folder: Path) -> Case:
     shutil.rmtree(path, ignore_errors=True)
     shutil.copytree(template(folder), path)
     name = rng.choice(NAMES)
-    content = _changed(rng, (path / name).read_bytes(), name)
+    content = changed(rng, (path / name).read_bytes(), name)
     (path / name).write_bytes(content)
     told = f"{name} of {content!r:.3000}"
     draw = rng.random()
@@ -87,7 +87,7 @@ def make_case(rng: Rng, folder: Path) -> Case:
 
 def _rows(rng: Rng, folder: Path) -> Case:
     path = folder / "rows.json"
-    content = _changed(rng, some_rows(), "rows.json")
+    content = changed(rng, some_rows(), "rows.json")
     path.write_bytes(content)
 
     def run() -> Any:
@@ -97,7 +97,8 @@ def _rows(rng: Rng, folder: Path) -> Case:
     return Case("records", f"read rows of {content!r:.3000}", run)
 
 
-def _changed(rng: Rng, content: bytes, name: str) -> bytes:
+def changed(rng: Rng, content: bytes, name: str) -> bytes:
+    """Text of JSON, or of lines of it, that somebody cut, damaged or gave other values."""
     draw = rng.random()
     if draw < 0.2:
         return content[: rng.randrange(len(content))]

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 import isojepa
-from tests.fuzz import calls, commands, configs, files, records
+from tests.fuzz import axis_files, calls, commands, configs, files, records
 from tests.fuzz.oracle import GOOD, KINDS, Verdict, judge
 from tests.fuzz.values import Case, Rng
 from tests.memory import peak
 
 # of a hundred inputs, how many enter where
-SHARES = {"calls": 40, "commands": 15, "configs": 20, "files": 15, "records": 10}
+SHARES = {"calls": 40, "commands": 15, "configs": 19, "files": 14, "records": 9, "axes": 3}
 PROCESSES = 400  # of so many inputs one is given to a process of its own, besides
 _MAKERS: dict[str, Callable[[Rng, Path], Case]] = {
     "calls": lambda rng, folder: calls.make_case(rng),
@@ -33,6 +33,7 @@ _MAKERS: dict[str, Callable[[Rng, Path], Case]] = {
     "configs": configs.make_case,
     "files": files.make_case,
     "records": records.make_case,
+    "axes": axis_files.make_case,
     "processes": commands.make_process,
 }
 _LIMIT = 12 << 30  # bytes of address space: an input that asks for more gets an error, not the machine

@@ -103,8 +103,8 @@ def seed() -> Domain:
     return Domain(pick(0, 1, -1, 2**63, -(2**70), np.int32(3)), pick(*bad))
 
 
-def rows(dim: int = 2, n: int = 60, *, none: bool = False, least: int = 2) -> Domain:
-    """Embeddings (n, dim) as anything that people bring, and what they bring by mistake."""
+def rows(dim: int = 2, n: int = 60, *, none: bool = False, least: int = 2, most: float = 1e50) -> Domain:
+    """Rows (n, dim) as anything that people bring, and what they bring by mistake: fewer, or larger ones."""
 
     def normal(*shape: int) -> np.ndarray:
         return np.random.default_rng(0).normal(size=shape)
@@ -125,9 +125,21 @@ def rows(dim: int = 2, n: int = 60, *, none: bool = False, least: int = 2) -> Do
             "x",
             b"x",
         ),
-        *([[1, 2], [3]], [["a", "b"]] * 9, {}, set(), {"h": h}, object(), [], [[]], [None] * 5, 1e60 * h),
+        *(
+            [[1, 2], [3]],
+            [["a", "b"]] * 9,
+            {},
+            set(),
+            {"h": h},
+            object(),
+            [],
+            [[]],
+            [None] * 5,
+            1e10 * most * h,
+        ),
         *(np.full((n, dim), math.inf), torch.empty(n, dim, device="meta"), iter([1, 2]), np.array(None)),
-        *(np.zeros((n, dim), "datetime64[s]"), np.zeros(n, [("a", "f8")]), h[:1]),
+        *(np.zeros((n, dim), "datetime64[s]"), np.zeros(n, [("a", "f8")])),
+        *((h[:1],) if least > 1 else ()),
     ]
     return _open(good, bad, none)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy
+import torch
 
 from isojepa.unmix import match_latents
 from isojepa.unmix.matching import _entropies
@@ -93,6 +94,14 @@ def test_noise_explains_nothing_out_of_sample():
     assert "linear R^2" in str(matching)
 
 
+@pytest.mark.parametrize("unit", [1e-160, 1e90])
+def test_units_change_nothing(unit):
+    for axes, truth in ((latents() * unit, latents()), (latents(), latents() * unit)):
+        matching = match_latents(axes, truth)
+        assert matching.linear.estimate == pytest.approx(1.0)
+        assert matching.linear_r2 == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("axes", "truth", "message"),
     [
@@ -103,6 +112,10 @@ def test_noise_explains_nothing_out_of_sample():
         (latents(200), np.ones((200, 1)), "latents must vary"),
         (latents(200)[:, 0], latents(200), r"axes must be rows \(n, dim\)"),
         ([["a"]] * 200, latents(200), "axes must hold numbers"),
+        ([[1, 2], [3]], latents(200), "axes must be one array, got rows of different lengths"),
+        (torch.ones(200, 2, device="meta"), latents(200), "axes must be a dense tensor"),
+        (torch.ones(200, 2).to_sparse(), latents(200), "axes must be a dense tensor"),
+        (latents(200), 1e200 * latents(200), "latents must be below 1e100 in size"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(axes, truth, message):

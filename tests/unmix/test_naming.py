@@ -11,7 +11,7 @@ from isojepa.certificates.embeddings import Embeddings
 from isojepa.laws import GeneralizedNormal, Uniform, eigensystem
 from isojepa.seeds import generator
 from isojepa.unmix import unmix
-from isojepa.unmix.axes import CUES, Axis
+from isojepa.unmix.axes import CUES, Axis, Cause
 from isojepa.unmix.cues import cue_of, order_of, told_of
 from isojepa.unmix.departures import departures, world_departure
 from isojepa.unmix.naming import Naming, _beyond_chance, _dependence
@@ -235,13 +235,15 @@ def test_named_axes_come_first_the_slowest_or_least_normal_before_others():
 
 def test_reasons_are_those_that_hold():
     few = naming([[0, 1]], [0.1, 0.1])
-    assert "for all that these rows tell" in cue_of(few, 0, 0.01)[1]
-    assert "within 0.01 of normal" in cue_of(naming([[0, 1]], [0.001, 0.002]), 0, 0.01)[1]
+    assert "for all that these rows tell" in cue_of(few, 0, 0.01).reason
+    assert "within 0.01 of normal" in cue_of(naming([[0, 1]], [0.001, 0.002]), 0, 0.01).reason
     unstable = naming([[0, 1]], [0.1, 0.1], by_shape=np.ones((2, 2), bool))
-    assert "other axes" in cue_of(unstable, 0, 0.01)[1]
+    assert "other axes" in cue_of(unstable, 0, 0.01).reason
+    assert [cue_of(one, 0, 0.01).cause for one in (few, unstable)] == [Cause.ALIKE, Cause.FEW_ROWS]
     lost = naming([], [0.1, 0.1], stability=np.array([0.5, 1.0]))
-    assert cue_of(lost, 0, 0.01)[0] == "none"
-    assert cue_of(lost, 1, 0.01)[0] == "shape"
+    assert cue_of(lost, 0, 0.01).name == "none"
+    assert [cue_of(lost, axis, 0.01).cause for axis in (0, 1)] == [Cause.FEW_ROWS, None]
+    assert cue_of(lost, 1, 0.01).name == "shape"
     assert told_of(((3, 4), (5, 6, 7), (8,))) == (
         "5 stay 2 blocks of 2, 3, any rotation of which is as good; one has no name of its own"
     )
@@ -251,12 +253,13 @@ def test_of_axes_that_depend_on_each_other_only_the_slower_has_a_name():
     links = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
     known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
     slower = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.95, 0.8, 0.9]), **known)
-    assert [cue_of(slower, axis, 0.01)[0] for axis in range(3)] == ["shape", "none", "shape"]
-    assert "depends on another axis (a function of it by 0.50)" in cue_of(slower, 1, 0.01)[1]
+    assert [cue_of(slower, axis, 0.01).name for axis in range(3)] == ["shape", "none", "shape"]
+    assert "depends on another axis (a function of it by 0.50)" in cue_of(slower, 1, 0.01).reason
+    assert cue_of(slower, 1, 0.01).cause is Cause.DEPENDENT
     alike = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.9, 0.9, 0.9]), **known)
-    assert [cue_of(alike, axis, 0.01)[0] for axis in range(3)] == ["none", "none", "shape"]
+    assert [cue_of(alike, axis, 0.01).name for axis in range(3)] == ["none", "none", "shape"]
     unknown = naming([], [0.1, 0.1, 0.1], **known)
-    assert [cue_of(unknown, axis, 0.01)[0] for axis in range(3)] == ["none", "none", "shape"]
+    assert [cue_of(unknown, axis, 0.01).name for axis in range(3)] == ["none", "none", "shape"]
 
 
 @pytest.mark.parametrize("cue", CUES)

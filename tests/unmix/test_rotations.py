@@ -10,7 +10,6 @@ from isojepa.unmix.rotations import (
     Rotation,
     _rates,
     find_rotation,
-    nearest_rotation,
     pass_over,
     refine_rotation,
     squares_go_together,
@@ -179,12 +178,6 @@ def test_more_information_is_told_more_of():
 
     assert told(0.0) == 0
     assert told(0.5) == pytest.approx(np.log(101) / 2)
-
-
-def test_the_nearest_rotation_is_orthogonal_and_its_own_nearest():
-    q = rotation(4)
-    assert np.allclose(nearest_rotation(q), q)
-    assert np.allclose(nearest_rotation(q @ np.diag([1.0, 2.0, 3.0, 4.0])) @ q.T, np.eye(4), atol=1e-10)
 
 
 def test_one_score_of_all_axes_is_that_of_their_values_together():

@@ -9,6 +9,7 @@ import torch
 
 import isojepa
 from isojepa.unmix import Unmixing, unmix, unmixing, whitening
+from isojepa.unmix.shared import shared_functions
 from isojepa.unmix.unmixing import NotFitted
 from tests.unmix.worlds import functions, latents, normal_pairs, normal_paths, overlaps, partners, rotation
 
@@ -388,6 +389,11 @@ TWICE = UNIFORM[:, [0, 1, 0]]
         ({"h": UNIFORM, "h_next": UNIFORM[:, :2]}, r"both views must have one shape, got \(300, 3\)"),
         ({"h": UNIFORM, "h_next": UNIFORM[1:]}, "equal lengths, got 300 and 299"),
         ({"h": UNIFORM, "h_next": STILL}, "columns that vary in one of them alone: 1"),
+        ({"h": 0 * UNIFORM, "h_next": 0 * UNIFORM + 2}, "hardly vary in either .* between them: 0, 1, 2"),
+        (
+            {"h": UNIFORM, "h_next": UNIFORM + np.array([0.0, 1e6, 0.0])},
+            "hardly vary in either .* between them: 1",
+        ),
         ({"h": UNIFORM + 1j}, "must hold real numbers, got complex128"),
         ({"h": UNIFORM > 0}, "must hold real numbers, got bool"),
         ({"h": [["a"] * 3] * 300}, "must hold real numbers"),
@@ -402,6 +408,9 @@ TWICE = UNIFORM[:, [0, 1, 0]]
         ({"paths": []}, "paths must be"),
         ({"paths": [None, None]}, "paths must be numbers"),
         ({"paths": torch.ones(9, 9, 2, dtype=torch.complex64)}, "paths must be real"),
+        ({"paths": torch.ones(9, 9, 2, device="meta")}, "paths must be a dense tensor"),
+        ({"paths": [torch.ones(9, 2, device="meta")]}, "paths must be a dense tensor"),
+        ({"paths": torch.ones(9, 9, 2).to_sparse()}, "paths must be a dense tensor"),
         ({"paths": torch.ones(9, 9, 2) > 0}, "must hold real numbers, got bool"),
         ({"h": UNIFORM, "dim": 4}, "dim must be at most the 3 dimensions that h has, got 4"),
         ({"h": UNIFORM, "dim": 0}, "dim must be a positive integer, got 0"),
@@ -421,6 +430,24 @@ def test_a_direction_that_varies_in_half_of_the_rows_alone_is_no_error():
     h[:, 2] = 0
     h[10:60, 2] = 1
     assert not any(axis.named and axis.stability < 0.9 for axis in unmix(h, straighten=False).axes_)
+
+
+def test_rows_that_stand_still_in_places_give_numbers():
+    steps = np.repeat([[5.0, 5.0], [1.0, 1.0]], 30, 0)  # one in each half of the blocks
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (60, 2))
+    signs[30:] = 1e-9 * signs[:30]  # blocks of three rows, in some of which an axis is 0 throughout
+    for first, second in ((steps, None), (steps, steps), (signs, -signs)):
+        for axis in unmix(first, second, dim=1 if first is steps else 2, straighten=False).axes_:
+            assert np.isfinite(axis.departure)
+            assert axis.correlation is None or np.isfinite(axis.correlation)
+
+
+def test_an_axis_that_stands_still_shares_nothing():
+    y = torch.from_numpy(sources("uniform", 400, 3)).float()
+    y[:, 1] = 0
+    shared, sure = shared_functions(y, np.arange(400) * 20 // 400)
+    assert np.isfinite(shared).all()
+    assert not sure[1].any()
 
 
 def test_the_room_may_be_called_and_tells_what_it_does():

@@ -9,6 +9,7 @@ import torch
 
 from isojepa.training.tensors import load_tensors, save_tensors
 from isojepa.unmix import Unmixing, unmix
+from isojepa.unmix.axes import Cause
 from isojepa.unmix.unmixing import NotFitted
 from tests.unmix.worlds import latents, rotation
 
@@ -42,6 +43,28 @@ def test_what_is_read_is_what_was_written(fitted, saved):
     assert Unmixing.load(saved).to_dict() == fitted.to_dict()
 
 
+def test_a_verdict_without_names_survives_a_file(tmp_path):
+    found = unmix(np.random.default_rng(0).normal(size=(300, 2)))
+    assert found.axes_[0].cause is Cause.ALIKE
+    assert found.verdict_.startswith("No axis can be named: a law ")
+    assert found.verdict_.endswith(
+        "In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
+    )
+    found.save(tmp_path / "axes")
+    assert Unmixing.load(tmp_path / "axes").verdict_ == found.verdict_
+
+
+def test_files_that_do_not_tell_the_cause_are_read(fitted, saved):
+    def older(tensors, notes) -> None:
+        for axis in notes["axes"]:
+            del axis["cause"], axis["world_departure"]
+
+    changed(saved, older)
+    found = Unmixing.load(saved)
+    assert [axis.cause for axis in found.axes_] == [None] * 4
+    assert str(found) == str(fitted)
+
+
 def test_axes_of_leading_directions_and_of_two_values_can_be_written(tmp_path):
     rng = np.random.default_rng(0)
     for h, dim in (
@@ -73,6 +96,13 @@ def test_files_that_are_missing_cut_short_or_something_else_are_refused(saved, t
     save_tensors(saved, {"weight": torch.ones(3)})
     with pytest.raises(ValueError, match="got another safetensors file"):
         Unmixing.load(saved)
+
+
+@pytest.mark.parametrize("path", [3, None, 0.5, []])
+def test_what_is_no_path_is_refused(fitted, path):
+    for call in (fitted.save, Unmixing.load):
+        with pytest.raises(ValueError, match="path must be text or a path, got"):
+            call(path)
 
 
 def changed(path: Path, edit) -> None:
@@ -145,6 +175,10 @@ NOTES = {
     "an infinite departure": put("axes", 0, "departure", value=float("inf")),
     "a number beyond floats": put("axes", 0, "departure", value=10**400),
     "dependent perhaps": put("axes", 0, "dependent", value="perhaps"),
+    "a cause that is none": put("axes", 2, "cause", value="laziness"),
+    "a cause that is a list": put("axes", 2, "cause", value=["alike"]),
+    "a name and a cause against it": put("axes", 0, "cause", value="alike"),
+    "no name and a cause against a warp": put("axes", 2, "cause", value="bent"),
     "a warp that is none": put("axes", 0, "warp", value={"y": [1, 2]}),
     "rows below 0": put("rows", value=-5),
     "rows without end": put("rows", value=float("inf")),

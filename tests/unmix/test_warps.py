@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from isojepa.laws import GeneralizedNormal, Normal, Uniform, bimodal, eigensystem
 from isojepa.seeds import generator
@@ -249,6 +250,9 @@ def noise(n: int = 2000) -> np.ndarray:
         (lambda: dewarp(noise(), paths=noise()), "got y and paths"),
         (lambda: dewarp(noise().reshape(2, -1)), r"one axis at a time, got shape \(2, 1000\)"),
         (lambda: dewarp(["a"] * 2000), "must be real numbers"),
+        (lambda: dewarp(torch.empty(2000, device="meta")), "y must be a dense tensor"),
+        (lambda: dewarp(torch.ones(2000).to_sparse()), "y must be a dense tensor"),
+        (lambda: dewarp(torch.from_numpy(noise() * (1 + 1j))), "y must be real numbers"),
         (lambda: dewarp(paths=[noise(10), noise(20)]), "at least 1000 pairs"),
         (lambda: dewarp(noise() * 1e200), "below 1e100"),
         (lambda: dewarp(noise())([1.0, np.nan]), "y must be finite"),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.certificates.embeddings import check_dense, to_array
 from isojepa.names import shown
 
 CHUNK = 8192  # rows that are turned into float64 at once
@@ -19,9 +20,10 @@ def as_array(name: str, values: Any) -> np.ndarray:
         ValueError: it has another number of dimensions, no rows or columns, or is not made of numbers.
     """
     if isinstance(values, torch.Tensor):
+        check_dense(name, values)
         values = values.detach().cpu()
         values = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-    array: np.ndarray = values if isinstance(values, np.ndarray) else np.asarray(values)
+    array: np.ndarray = values if isinstance(values, np.ndarray) else to_array(name, values)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{name} must hold numbers, got {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:

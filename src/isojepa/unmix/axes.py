@@ -1,6 +1,7 @@
 """Axes of an embedding, and what is known of each: which cue found it, how surely, and what is left open."""
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 
 from isojepa.unmix.warps import Warp
@@ -13,6 +14,19 @@ CUES = {
     "alone": "as the only one there is",
     "none": "by nothing",
 }
+
+
+class Cause(StrEnum):
+    """Why an axis has no name, or no warp."""
+
+    ALIKE = "alike"
+    """Neither shape nor rate tells it from others, which no rows may change."""
+    FEW_ROWS = "few rows"
+    """What tells it apart does not show in both halves of the rows."""
+    DEPENDENT = "dependent"
+    """It depends on another axis."""
+    BENT = "bent"
+    """It has a name, and could not be straightened."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,7 @@ class Axis:
         dependent: whether that is more than chance, and more than a little.
         warp: what straightens it; None in a block, and where `reason` tells why.
         reason: why it has no name or no warp, in a sentence; empty if it has both.
+        cause: the same in a word; None if it has both, and in files that do not say.
     """
 
     number: int
@@ -51,6 +66,7 @@ class Axis:
     warp: Warp | None = None
     reason: str = ""
     world_departure: float | None = None
+    cause: Cause | None = None
 
     @property
     def named(self) -> bool:
@@ -81,4 +97,5 @@ class Axis:
         """Plain values."""
         plain = {name: value for name, value in asdict(self).items() if name != "warp"}
         warp = None if self.warp is None else self.warp.to_dict()
-        return {**plain, "block": list(self.block), "named": self.named, "warp": warp}
+        cause = None if self.cause is None else self.cause.value
+        return {**plain, "block": list(self.block), "named": self.named, "warp": warp, "cause": cause}

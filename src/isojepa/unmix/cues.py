@@ -1,15 +1,31 @@
 """What tells each axis from all others, in a word, and if nothing does, why; and the order of axes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from isojepa.unmix.axes import Cause
 from isojepa.unmix.naming import FOUND, Naming, rates
 
-LAW = "a law"  # how reasons begin that no rows could remove
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
 _DEPENDENT = 0.2  # correlation of functions from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
+
+
+@dataclass(frozen=True)
+class Cue:
+    """What tells an axis from all others.
+
+    Attributes:
+        name: a key of `isojepa.unmix.axes.CUES`, "none" if nothing does.
+        cause: why nothing does; None if something does.
+        reason: the same in a sentence; empty if something does.
+    """
+
+    name: str
+    cause: Cause | None = None
+    reason: str = ""
 
 
 def order_of(naming: Naming, named: np.ndarray) -> np.ndarray:
@@ -20,16 +36,17 @@ def order_of(naming: Naming, named: np.ndarray) -> np.ndarray:
     return np.lexsort((within, first, size, ~named))
 
 
-def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
+def cue_of(naming: Naming, axis: int, tolerance: float) -> Cue:
     """What tells an axis from all others, and if nothing does, why."""
     dim = len(naming.together)
     if dim == 1:
-        return "alone", ""
+        return Cue("alone")
     others = np.arange(dim) != axis
     if naming.together[axis].sum() > 1:
         inside = naming.together[axis] & others
         if (naming.by_shape | naming.by_rate)[axis][inside].all():
-            return "none", "two halves of the rows give other axes: too few rows for what tells them apart"
+            few = "two halves of the rows give other axes: too few rows for what tells them apart"
+            return Cue("none", Cause.FEW_ROWS, few)
         rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
         block = naming.together[axis]
         if (naming.doubted & (naming.departure >= max(tolerance, 1e-12)))[block].any():
@@ -38,19 +55,18 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> tuple[str, str]:
             near = "that is normal, as the other's, for all that these rows tell,"
         else:
             near = f"within {tolerance:g} of normal, as the other's,"
-        return "none", f"{LAW} {near} and {rate}"
+        return Cue("none", Cause.ALIKE, f"a law {near} and {rate}")
     if naming.stability[axis] < FOUND:
-        return "none", "two halves of the rows give other directions: too few rows for what tells it apart"
+        few = "two halves of the rows give other directions: too few rows for what tells it apart"
+        return Cue("none", Cause.FEW_ROWS, few)
     if naming.dependent[axis] and not _slowest(naming, axis):
         by = naming.dependence[axis]
-        return (
-            "none",
-            f"it depends on another axis (a function of it by {by:.2f}), as no independent latent would",
-        )
+        linked = f"it depends on another axis (a function of it by {by:.2f}), as no independent latent would"
+        return Cue("none", Cause.DEPENDENT, linked)
     shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
     if shape and rate_cue:
-        return "shape or rate", ""
-    return ("shape" if shape else "rate" if rate_cue else "shape and rate"), ""
+        return Cue("shape or rate")
+    return Cue("shape" if shape else "rate" if rate_cue else "shape and rate")
 
 
 def _slowest(naming: Naming, axis: int) -> bool:

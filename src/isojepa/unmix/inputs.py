@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.embeddings import Embeddings, to_float64
+from isojepa.certificates.embeddings import Embeddings, check_dense, to_array, to_float64
 from isojepa.certificates.inputs import along_paths
 
 _LAGS = (2, 4, 8)  # besides 1, along paths
@@ -33,7 +33,7 @@ def read_rows(
     if h is not None or h_next is not None:
         raise ValueError("paths bring their own pairs, got h too: leave one out")
     block = list(paths) if isinstance(paths, list | tuple) else list(np.moveaxis(_block(paths), 1, 0))
-    block = [path.detach().cpu() if isinstance(path, torch.Tensor) else path for path in block]
+    block = [_in_memory("paths", path) for path in block]
     along = along_paths("paths", block)
     arrays = [to_float64(path) for path in block]
     later = []
@@ -48,12 +48,20 @@ def read_rows(
 
 
 def _block(paths: Any) -> np.ndarray:
-    if isinstance(paths, torch.Tensor):
-        paths = paths.detach().cpu()
-        paths = paths.float() if paths.dtype == torch.bfloat16 else paths  # which NumPy does not know
-    found = np.asarray(paths)
+    paths = _in_memory("paths", paths)
+    if isinstance(paths, torch.Tensor) and paths.dtype == torch.bfloat16:  # which NumPy does not know
+        paths = paths.float()
+    found = to_array("paths", paths)
     if found.ndim != 3:
         raise ValueError(
             f"paths must be (steps, paths, dim) or a list of (steps, dim), got shape {found.shape}"
         )
     return found
+
+
+def _in_memory(name: str, value: Any) -> Any:
+    """A tensor on the processor, without its graph; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    check_dense(name, value)
+    return value.detach().cpu()

@@ -26,6 +26,7 @@ from isojepa.arguments import check_number, checked
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.linear import errors, halves, least_squares, r2_of
 from isojepa.unmix.scores import BLOCKS
+from isojepa.unmix.values import check_size
 
 _LEAST = 100  # rows
 _ADVICE = "leave them out"
@@ -105,6 +106,7 @@ def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching
     if len(axes) < _LEAST:
         raise ValueError(f"axes and latents must have at least {_LEAST} rows, got {len(axes)}")
     for name, rows in (("axes", axes), ("latents", latents)):
+        check_size(name, rows)
         check_varied(name, rows.std(0), rows.mean(0), _ADVICE)
     first, second = _standard(axes), _standard(latents)
     rank = _correlations(_standard(_ranks(axes)), _standard(_ranks(latents)))
@@ -112,17 +114,17 @@ def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching
     pairs = [_assign(table) for table in rank]
     # a row for all data, and one without each block
     scores = np.array([[_mean(of[at], pairs[at]) for of in (rank, linear)] for at in range(BLOCKS + 1)])
-    r2 = _held_out(axes, latents)
+    r2 = _held_out(first, second)
     importance = np.abs(least_squares(first, second).matrix)
     disentanglement, completeness = _entropies(importance)
     return Matching(
-        from_blocks(scores[0, 0], scores[1:, 0], confidence),
-        from_blocks(scores[0, 1], scores[1:, 1], confidence),
-        tuple(_partner(at, pairs[0], rank[0], linear[0], r2) for at in range(latents.shape[1])),
-        disentanglement,
-        completeness,
-        float(r2.mean()),
-        importance,
+        rank=from_blocks(scores[0, 0], scores[1:, 0], confidence),
+        linear=from_blocks(scores[0, 1], scores[1:, 1], confidence),
+        partners=tuple(_partner(at, pairs[0], rank[0], linear[0], r2) for at in range(latents.shape[1])),
+        disentanglement=disentanglement,
+        completeness=completeness,
+        linear_r2=float(r2.mean()),
+        importance=importance,
     )
 
 

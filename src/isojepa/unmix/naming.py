@@ -28,11 +28,11 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.linear import nearest_rotation
 from isojepa.unmix.departures import departures, refuted_departures, shown_departures, world_departure
 from isojepa.unmix.rotations import (
     Rotation,
     find_rotation,
-    nearest_rotation,
     pass_over,
     refine_rotation,
     squares_go_together,
@@ -150,19 +150,19 @@ def name_axes(
     together = groups[:, None] == groups
     links, partner, dependent = _look_for_dependence(sample, rotation.matrix)
     return Naming(
-        by_shape,
-        by_rate,
-        together,
-        stability,
-        departure,
-        np.full(dim, np.nan) if world is None else np.where(np.isfinite(world[1]), world[0], np.nan),
-        correlation,
-        links.max(1),
-        partner,
-        dependent,
-        doubted,
-        links,
-        _excess(cosines, halves, order, len(sample.first)),
+        by_shape=by_shape,
+        by_rate=by_rate,
+        together=together,
+        stability=stability,
+        departure=departure,
+        world=np.full(dim, np.nan) if world is None else np.where(np.isfinite(world[1]), world[0], np.nan),
+        correlation=correlation,
+        dependence=links.max(1),
+        partner=partner,
+        dependent=dependent,
+        doubted=doubted,
+        links=links,
+        excess=_excess(cosines, halves, order, len(sample.first)),
     )
 
 
@@ -196,7 +196,8 @@ def find_halves(
                 shaped=~false,
                 slopes=squares_go_together(half.first, rotation.matrix),
             )
-        found.append(replace(rotation, matrix=nearest_rotation(rotation.matrix @ own)))
+            axes = nearest_rotation(rotation.matrix @ own)
+        found.append(replace(rotation, matrix=axes))
     return found[0], found[1]
 
 
@@ -216,7 +217,9 @@ def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:
         if sample.second is not None:
             after = turned(sample.second[rows], matrix).T
             spread = ((y * y).mean(1, dtype=torch.float64) + (after * after).mean(1, dtype=torch.float64)) / 2
-            correlation.append(((y * after).mean(1, dtype=torch.float64) / spread).numpy())
+            # where both views stand at 0 throughout, as few rows of few levels may: 0, and not 0 / 0
+            product = (y * after).mean(1, dtype=torch.float64) / spread.clamp_min(1e-300)
+            correlation.append(product.numpy())
     some = sample.first[:: max(1, len(sample.first) // _RANKED)]
     return Evidence(
         np.stack(kappa),

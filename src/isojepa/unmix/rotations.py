@@ -26,6 +26,7 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.linear import nearest_rotation
 from isojepa.unmix.shapes import (
     LEARNED,
     POOLED,
@@ -320,9 +321,3 @@ def _measured_slopes(white: Tensor, matrix: np.ndarray, scores: Tensor) -> np.nd
 
 def _transposed(matrix: np.ndarray, like: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(matrix.T)).to(like.dtype)
-
-
-def nearest_rotation(matrix: np.ndarray) -> np.ndarray:
-    """The orthogonal matrix nearest to one."""
-    left, _, right = np.linalg.svd(matrix)
-    return np.asarray(left @ right)

@@ -35,7 +35,8 @@ def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarr
         (dim, dim) the mean of what both halves say, and (dim, dim) what is beyond chance in both.
     """
     n, dim = y.shape
-    values = ((y - y.mean(0)) / y.std(0)).clamp_(-_FAR, _FAR).T.float()
+    spread = y.std(0).clamp_min(1e-30)  # an axis may stand still in every so many rows
+    values = ((y - y.mean(0)) / spread).clamp_(-_FAR, _FAR).T.float()
     table = torch.stack(_polynomials(values), 1)  # (dim, degree, n)
     table -= table.mean(2, keepdim=True)
     table /= (torch.linalg.vector_norm(table, dim=2, keepdim=True) / np.sqrt(n - 1)).clamp_min_(_STILL)

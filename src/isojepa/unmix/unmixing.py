@@ -14,8 +14,8 @@ import numpy as np
 from isojepa.arguments import Parameters, check_count, check_number, check_type, checked
 from isojepa.certificates.embeddings import real_array
 from isojepa.seeds import numpy_generator
-from isojepa.unmix.axes import Axis
-from isojepa.unmix.cues import BLIND, LAW, cue_of, order_of, told_of
+from isojepa.unmix.axes import Axis, Cause
+from isojepa.unmix.cues import BLIND, cue_of, order_of, told_of
 from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
 from isojepa.unmix.rotations import (
@@ -183,8 +183,8 @@ class Unmixing(Parameters):
         if self.named_ == count:
             return f"All {count} axes are told apart, each up to its sign."
         if not self.named_:
-            reason = self.axes_[0].reason
-            return f"No axis can be named: {reason}.{BLIND if reason.startswith(LAW) else ''}"
+            first = self.axes_[0]
+            return f"No axis can be named: {first.reason}.{BLIND if first.cause is Cause.ALIKE else ''}"
         return f"{self.named_} of {count} axes are told apart, each up to its sign; {told_of(self.blocks_)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,6 +204,7 @@ class Unmixing(Parameters):
         lines += [f"  axis {axis.number:<4} {axis.sentence}" for axis in self.axes_]
         return "\n".join(lines)
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write the axes to a safetensors file."""
         from isojepa.unmix.unmixing_files import save_unmixing
@@ -211,6 +212,7 @@ class Unmixing(Parameters):
         save_unmixing(self, Path(path))
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Unmixing":
         """Read what `save` wrote.
 
@@ -257,40 +259,39 @@ class Unmixing(Parameters):
 
     def _keep(self, whitening: Whitening, sample: Sample, rotation: Rotation, naming: Naming) -> None:
         cues = [cue_of(naming, axis, self.tolerance) for axis in range(len(naming.together))]
-        order = order_of(naming, np.array([cue != "none" for cue, _ in cues]))
+        order = order_of(naming, np.array([cue.name != "none" for cue in cues]))
         matrix, inverse = rotation.matrix @ whitening.matrix, whitening.inverse @ rotation.matrix.T
         sign = np.sign(matrix[np.arange(len(matrix)), np.abs(matrix).argmax(1)])
         self.matrix_ = (matrix * sign[:, None])[order]
         self.inverse_ = (inverse * sign)[:, order]
         self.mean_, self.rows_, self.n_features_in_ = whitening.mean, whitening.rows, len(whitening.mean)
         place = np.argsort(order)
-        axes = []
         rows = whitening.rows / naming.excess
         # an angle errs by its own equation, and by half of a covariance that is 0 in the world
         square = 1 / np.maximum(rotation.information * rows, 1e-12) + 1 / (4 * rows)
+        axes = []
         for number, old in enumerate(order.tolist()):
-            block = tuple(sorted(place[naming.together[old]].tolist()))
-            cue, reason = cues[old]
-            error = float(np.sqrt(np.delete(square[old], old).sum())) if cue != "none" else float("inf")
-            correlation = None if naming.correlation is None else float(naming.correlation[old])
-            warp: Warp | None = None
-            if cue != "none" and self.straighten:
+            cue = cues[old]
+            named, cause, reason, warp = cue.name != "none", cue.cause, cue.reason, None
+            if named and self.straighten:
                 warp, reason = _straighten(sample, rotation.matrix[old] * sign[old])
+                cause = Cause.BENT if warp is None else None
             axes.append(
                 Axis(
-                    number,
-                    cue,
-                    block,
-                    error,
-                    float(naming.stability[old]),
-                    float(naming.departure[old]),
-                    correlation,
-                    float(naming.dependence[old]),
-                    int(place[naming.partner[old]]),
-                    bool(naming.dependent[old]),
-                    warp,
-                    reason,
-                    None if np.isnan(naming.world[old]) else float(naming.world[old]),
+                    number=number,
+                    cue=cue.name,
+                    block=tuple(sorted(place[naming.together[old]].tolist())),
+                    error=float(np.sqrt(np.delete(square[old], old).sum())) if named else float("inf"),
+                    stability=float(naming.stability[old]),
+                    departure=float(naming.departure[old]),
+                    correlation=None if naming.correlation is None else float(naming.correlation[old]),
+                    dependence=float(naming.dependence[old]),
+                    partner=int(place[naming.partner[old]]),
+                    dependent=bool(naming.dependent[old]),
+                    warp=warp,
+                    reason=reason,
+                    world_departure=None if np.isnan(naming.world[old]) else float(naming.world[old]),
+                    cause=cause,
                 )
             )
         self.axes_ = tuple(axes)

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from isojepa.arguments import check_count, check_number
+from isojepa.names import choose
 from isojepa.opening import TEXT, parse_json, size_of
 from isojepa.training.tensors import load_tensors, save_tensors
-from isojepa.unmix.axes import CUES, Axis
+from isojepa.unmix.axes import CUES, Axis, Cause
 from isojepa.unmix.warps import Warp
 from isojepa.version import __version__
 
@@ -111,7 +112,18 @@ def _axis(told: dict[str, Any], number: int, count: int) -> Axis:
         warp=None if told["warp"] is None else Warp.from_dict(told["warp"]),
         reason=str(told["reason"]),
         world_departure=_number_or_none("world_departure", told.get("world_departure")),
+        cause=_cause(number, told.get("cause"), named),
     )
+
+
+def _cause(number: int, told: Any, named: bool) -> Cause | None:
+    """Why an axis has no name or no warp; None in files that were written before it was kept."""
+    if told is None:
+        return None
+    cause = choose("cause", told, {one.value: one for one in Cause})
+    if named is not (cause is Cause.BENT):
+        raise ValueError(f"axis {number} is told of as {cause.value!r} and {'' if named else 'not '}named")
+    return cause
 
 
 def _number_or_none(name: str, value: Any) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.certificates.embeddings import check_dense
 from isojepa.names import shown
 
 LEAST = 1000  # values
@@ -62,7 +63,9 @@ def as_numbers(name: str, values: Any) -> np.ndarray:
         ValueError: they are something else.
     """
     if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().double().numpy()
+        check_dense(name, values)
+        values = values.detach().cpu()
+        values = (values.double() if values.is_floating_point() else values).numpy()
     try:
         given = np.asarray(values)
     except ValueError:  # lists of unequal lengths
@@ -72,9 +75,19 @@ def as_numbers(name: str, values: Any) -> np.ndarray:
     found: np.ndarray = given.astype(np.float64)
     if not np.isfinite(found).all():
         raise ValueError(f"{name} must be finite, got {int((~np.isfinite(found)).sum())} NaN or Inf")
-    if np.abs(found).max(initial=0.0) > _LARGEST:
-        raise ValueError(f"{name} must be below 1e100 in size, got {np.abs(found).max():.3g}")
+    check_size(name, found)
     return found
+
+
+def check_size(name: str, values: np.ndarray) -> None:
+    """That the squares of finite numbers are numbers.
+
+    Raises:
+        ValueError: one of them is too large.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(f"{name} must be below 1e100 in size, got {largest:.3g}")
 
 
 def check_levels(values: np.ndarray) -> None:

@@ -273,15 +273,15 @@ def _warp(
         if scores.values[at] > scores.values[keep[-1]] and z[at] > z[keep[-1]]:
             keep.append(at)
     return Warp(
-        scores.values[keep],
-        z[keep],
-        low[keep],
-        high[keep],
-        method,
-        _ASSUMPTIONS[method],
-        reason,
-        None if agreement is None else min(max(agreement, 0.0), 1.0),
-        diffusion,
+        y=scores.values[keep],
+        z=z[keep],
+        low=low[keep],
+        high=high[keep],
+        method=method,
+        assumption=_ASSUMPTIONS[method],
+        reason=reason,
+        agreement=None if agreement is None else min(max(agreement, 0.0), 1.0),
+        diffusion=diffusion,
     )
 
 

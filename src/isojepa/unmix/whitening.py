@@ -141,7 +141,7 @@ def whiten(
     total = (sums[0] + sums[1]) / (views_seen * count)
     covariance = squares / (views_seen * count) - np.outer(total, total)
     _check_spread(covariance, shift, largest, views_seen * count)
-    _check_views((powers - sums**2 / count)[:views_seen] / count)
+    _check_views((powers - sums**2 / count)[:views_seen] / count, np.diag(covariance))
     scale = np.sqrt(np.diag(covariance))
     # principal directions depend on the scales of the columns; where all are kept, those must not matter
     units = scale if dim is None or embeddings.paired else np.full(width, scale.max())
@@ -263,8 +263,14 @@ def _check_spread(covariance: np.ndarray, shift: np.ndarray, largest: np.ndarray
         )
 
 
-def _check_views(variances: np.ndarray) -> None:
-    """Say which columns vary in one view and stand still in the other: (views, dim)."""
+def _check_views(variances: np.ndarray, together: np.ndarray) -> None:
+    """Say which columns stand still in one view, or in each: (views, dim), and (dim,) of both together."""
+    apart = np.flatnonzero(variances.max(0) < _FLAT * together)
+    if len(apart):
+        raise ValueError(
+            "h and h_next must be two views of one thing, got columns that hardly vary in either and differ "
+            f"between them: {_named(apart)}"
+        )
     still = np.flatnonzero(variances.min(0) < _FLAT * variances.max(0))
     if len(still):
         raise ValueError(
