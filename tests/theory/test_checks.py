@@ -107,6 +107,7 @@ WRONG = {
     "comon": {"pairs": {"normal, normal": (NORMAL, NORMAL)}},  # the blind spot
     "comon-cumulants": {"normal": 2},
     "comon-smooth": {"signed": False},
+    "common-cumulant": {"climb": False},  # the search that has no sides
     "rates": {"correlations": (0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)},
     "one-rate": {"correlations": (0.9, 0.8) * 4},
     "lamperti": {"power": sp.S.One},

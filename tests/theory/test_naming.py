@@ -33,6 +33,7 @@ ALSO_WRONG = [
     ("comon", {"least": 0.5}),
     ("comon-cumulants", {"power": 3}),
     ("comon-smooth", {"weight": 0.5}),
+    ("common-cumulant", {"share": sp.Rational(1, 2)}),
     ("rates", {"correlations": (0.9,) * 8}),
     ("one-rate", {"matrix": stretched}),
     ("predicted", {"after": 96 / math.pi**4}),

@@ -9,6 +9,10 @@ k_i the excess kurtosis and c_i the correlation of s_i. The eigenvectors of the 
 every w if at most one k_i is 0; those of the second if all c_i differ, normal axes included. The angle of two
 axes moves the off-diagonal entry of the second by c_i - c_j.
 
+An encoder that compresses large embeddings adds k (delta_ab delta_cd + delta_ac delta_bd + delta_ad delta_bc)
+to the fourth cumulants, the same along every direction. It moves no axis and no slope of the equations for
+them; but the kurtosis of mixtures may then be the larger one in size, where a search without signs ends.
+
 Latents that are normal with one c have E y' y^T = c I at every rotation, and a Gaussian process has no more
 than its covariances: its law does not know Q. In a copula world z = T(y), the latents T(Q y) have the law of
 z, and some mixing gives them the same observations. No method can name these axes, whatever it measures.
@@ -67,6 +71,47 @@ def cumulants(normal: int = 1, power: int = 2) -> Parts:
         values, vectors = np.linalg.eigh(found)
         yield close(f"size {size}: its eigenvectors are the axes", _overlap(vectors, q), 1.0, 1e-6)
         yield at_least(f"size {size}: distance of its eigenvalues", np.diff(values), 1e-4)
+
+
+@check(
+    "common-cumulant",
+    theorem="naming",
+    step="Axes by shape",
+    method="symbolic; random starts",
+    covers="two axes; sizes 3 to 8 of one kurtosis, {starts} starts each",
+    note="""In the plane the largest and the smallest kurtosis cannot be told from each other by fourth
+    cumulants alone: adding to all of them and turning by an eighth is the same as a change of sign.""",
+)
+def common_cumulant(share: sp.Expr = sp.S.One, starts: int = 6, climb: bool = True) -> Parts:
+    """A fourth cumulant that all directions have in common hides axes from a search, and not from a climb.
+
+    k(w) = sum k_i w_i^4 + k, |w| = 1: as large at an axis as at even mixtures if k = -k_i (d + 1) / (2 d)
+    """
+    first, other, common, angle = sp.symbols("k_i k_j k angle", real=True)
+    c, s = sp.cos(angle), sp.sin(angle)
+    # cumulants of u = c s_1 + s s_2 and v = c s_2 - s s_1: u thrice with v, and v thrice with u
+    crossed = (-(c**3) * s * first + s**3 * c * other, -c * s**3 * first + s * c**3 * other)
+    equation = sp.simplify(
+        crossed[0] - crossed[1]
+    )  # what is in common has no such entries: u and v are white
+    slope = sp.diff(equation, angle).subs(angle, 0)
+    yield vanishes(
+        "the slope of the equation at the axes, whatever is in common", slope + share * (first + other)
+    )
+    along = first * c**4 + other * s**4 + common * (c**2 + s**2) ** 2
+    yield vanishes("it moves no direction of extreme kurtosis", sp.diff(sp.diff(along, common), angle))
+    d = sp.Symbol("d", positive=True)
+    level = -first * (d + 1) / (2 * d)
+    yield vanishes("where axes and even mixtures are equal in size", first + level + first / d + level)
+    for size in range(3, 9):
+        excess = np.ones(size)
+        hiding = float(level.subs({first: 1, d: size})) - 0.1
+        found = []
+        for start in range(starts):
+            q = random_orthogonal(size)
+            begun = np.linalg.qr(draw(f"start {start}", size, size))[0]
+            found.append(_overlap(_climb(_fourth_cumulants(q, excess), hiding, begun, climb), q).min())
+        yield at_least(f"size {size}: every climb ends at the axes", found, 1 - 1e-6)
 
 
 @check(
@@ -139,6 +184,26 @@ def _fourth_cumulants(q: np.ndarray, excess: np.ndarray) -> np.ndarray:
         moments[i, i, i, i] = 3 + excess[i]
     turned = np.einsum("ijkl,ai,bj,ck,dl->abcd", moments, q, q, q, q, optimize=True)
     return np.asarray(turned - pairings)  # y is white too
+
+
+def _climb(cumulants: np.ndarray, common: float, start: np.ndarray, climb: bool) -> np.ndarray:
+    """Columns at which FastICA's fixed point ends; climbing, less than any kurtosis seen is taken away."""
+    size = len(start)
+    one = np.eye(size)
+    cumulants = (
+        cumulants
+        + common
+        * sum(np.einsum(f"{a},{b}->ijkl", one, one) for a, b in (("ij", "kl"), ("ik", "jl"), ("il", "jk")))
+        / 3
+    )
+    axes, least = start, np.inf
+    for _ in range(60):
+        cubes = np.einsum("abcd,bi,ci,di->ai", cumulants, axes, axes, axes, optimize=True)
+        own = (axes * cubes).sum(0)
+        least = min(least, 2 * own.min() - own.mean())
+        u, _, vt = np.linalg.svd(cubes - (least * axes if climb else 0.0))
+        axes = u @ vt
+    return np.asarray(axes)
 
 
 def _overlap(vectors: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -105,6 +105,7 @@ CHECKS: tuple[Check, ...] = (
     harmonics.window,
     shape.comon,
     axes.cumulants,
+    axes.common_cumulant,
     shape.comon_smooth,
     axes.rates,
     axes.one_rate,

@@ -6,13 +6,14 @@ of one rate. InfoNCE with the kernel that fits the world's correlation is what d
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from isojepa.config import Config
 from isojepa.encoders.coupling import FreeCouplingSpec
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.infonce import InfoNCESpec
-from isojepa.papers.own.axis_scores import PAIRS, PAIRS_EACH, SCORED, score
+from isojepa.papers.own.axis_scores import PAIRS, SCORED, score
 from isojepa.papers.own.named_worlds import COPULA, DISCRETE, GAUSSIAN, HEAVY, LANGEVIN, NORMAL, PLANE, world
 from isojepa.papers.own.named_worlds import WIDE as MIXED
 from isojepa.registry import Spec
@@ -38,13 +39,13 @@ RECIPES: dict[int, tuple[Spec, Recipe]] = {
     8: (MLPSpec(width=192, layers=4), Recipe(steps=6000, batch=512, learning_rate=3e-3)),
     16: (MLPSpec(width=256, layers=4), Recipe(steps=10_000, batch=512, learning_rate=3e-3)),
 }
-MATCHED: dict[
-    str, Spec
-] = {  # encoders of the form of a mixing, which a perceptron of many latents needs too long for
+# encoders of the form of a mixing, for whose products of many latents a perceptron needs too long
+MATCHED: dict[str, Spec] = {
     "affine-coupling": FreeCouplingSpec(layers=2, hidden=32),
     "additive-coupling": FreeCouplingSpec(layers=2),
 }
 MATCHED_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
+EACH = 25_000  # pairs for each latent, that axes of many are found on
 MANY = 8  # latents, from which couplings have an encoder of their form
 BLIND = (GAUSSIAN, COPULA)
 FEWER = tuple(name for name in MIXED if name != "steeper lift")  # of sixteen latents, at standard scale
@@ -120,7 +121,7 @@ def _numbers(rows: Rows) -> dict[str, Value]:
     lost = sum(r2 < LOST for r2 in rows.values("r2"))
     return {
         "pairs": PAIRS,
-        "more": PAIRS_EACH,
+        "more": EACH,
         "many": MANY,
         "scored": SCORED,
         "lost": lost or None,
@@ -146,7 +147,7 @@ STUDY = Study.of_file(
     title="Latents by name",
     source="nothing published: what the converse of Theorem 2 leaves open outside the Gaussian",
     cells=cells,
-    score=score,
+    score=partial(score, each=EACH),
     tables=TableSpec.named(laws=_by_law, each=_each, blind=_blind),
     charts=[ChartSpec("recovery", _panels, 3, (4.4, 4.4))],
     statements=Statement.named(

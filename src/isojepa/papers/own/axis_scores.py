@@ -22,7 +22,7 @@ from isojepa.seeds import generator
 from isojepa.unmix import Unmixing, match_latents, unmix
 from isojepa.worlds.source import Source
 
-PAIRS, PAIRS_EACH = 100_000, 25_000  # that axes are found on, at least, and for each latent: the more of both
+PAIRS = 100_000  # that axes are found on
 SCORED = 20_000  # states that they are scored on
 _SEED = 1  # not that of any training run's data: streams have names of their own besides
 
@@ -68,14 +68,19 @@ def measure_axes(found: Unmixing, scored: Any, latents: Any) -> dict[str, Any]:
     }
 
 
-def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
+def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:
     """Measure the axes of a trained encoder in its world, on fresh pairs.
 
     Of an embedding with more dimensions than latents as many directions are unmixed as there are latents.
+
+    Args:
+        encoder: trained.
+        world: its own.
+        each: pairs for each latent that axes are found on, if these are more than `PAIRS`.
     """
     batch = world.sample(SCORED, generator(_SEED, "scored"))
     z = batch.latents[0]
-    views = world.sample(max(PAIRS, PAIRS_EACH * z.shape[1]), generator(_SEED, "pairs")).views
+    views = world.sample(max(PAIRS, each * z.shape[1]), generator(_SEED, "pairs")).views
     h, h_next = (_rows(encoder, view) for view in views)
     dim = z.shape[1] if h.shape[1] > z.shape[1] else None
     return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, dim)

@@ -2,8 +2,9 @@
 
 A normal process of one rate, and a copula of it, look the same along every rotation: no axis may be named.
 An encoder that is not done leaves something of each latent's law or of its own curvature on the axes:
-h = (1 - a) u + a T(u), u the hidden normal and T(u) the latent, or a cubic of u. Shapes are then there to be
-found, and are not the world's. Langevin worlds, whose axes have names, tell what refusing costs.
+h = (1 - a) u + a T(u), u the hidden normal and T(u) the latent, or a cubic of u; or it compresses large rows,
+whatever their direction. Shapes are then there to be found, and are not the world's. Langevin worlds, whose
+axes have names, tell what refusing costs.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,9 +34,11 @@ LAWS: dict[str, Density] = {
     "generalised normal 2.5": GeneralizedNormal(2.5),
     "generalised normal 1.5": GeneralizedNormal(1.5),
 }
-EXACT, CUBIC, _COPULA = "Gaussian", "Gaussian, a cubic left", "copula of "
+EXACT, CUBIC, COMPRESSED = "Gaussian", "Gaussian, a cubic left", "Gaussian, large rows compressed"
+_COPULA = "copula of "
 LEFT = (0.1, 0.3, 1.0)  # shares of the law that encoders of copula worlds leave; 1 is the law itself
-BLIND = (EXACT, CUBIC, *(_COPULA + law for law in ("uniform", "bimodal", "generalised normal 4")))
+COPULAS = tuple(_COPULA + law for law in ("uniform", "bimodal", "generalised normal 4"))
+BLIND = (EXACT, CUBIC, *COPULAS, COMPRESSED)
 PAIRED, ALONE = "pairs", "one view"
 RHOS = (0.5, 0.9, 0.98)
 SIZES: dict[str, dict[str, Any]] = {
@@ -47,6 +50,7 @@ _DIMS = (2, 3, 4, 8)
 _BLIND_ROWS = (1_000, 5_000, 20_000)
 _SCORES = ("named", "all", "departure", "world_departure")
 _CUBE = 0.1  # of the third Hermite polynomial: 1 % of the variance
+_SQUEEZE = 0.1  # of the mean square of a row's values, by which it is compressed
 
 
 def cells(scale: str) -> list[Cell]:
@@ -59,7 +63,7 @@ def cells(scale: str) -> list[Cell]:
 
     found = []
     for kind in BLIND:
-        for left in LEFT if kind.startswith("copula") else (0.0,):
+        for left in LEFT if kind in COPULAS else (0.0,):
             found += crossed(asked, part="blind", kind=kind, left=left, views=PAIRED, batch=batches)
     found += crossed(asked, part="blind", kind=EXACT, left=0.0, views=ALONE, batch=batches)
     known = {"part": "known", "kind": LAWS, "left": 0.0, "views": (PAIRED, ALONE), "rows": size["rows"]}
@@ -113,6 +117,8 @@ def _leftover(kind: str, left: float) -> Callable[[np.ndarray], np.ndarray]:
         return lambda u: u
     if kind == CUBIC:
         return lambda u: u + _CUBE * (u**3 - 3 * u) / np.sqrt(6)
+    if kind == COMPRESSED:
+        return lambda u: u / (1 + _SQUEEZE * (u**2).mean(1, keepdims=True))
     scores = NormalScores(LAWS[kind.removeprefix(_COPULA)])
     return lambda u: (1 - left) * u + left * scores.to_z(torch.from_numpy(u)).numpy()
 
@@ -138,7 +144,7 @@ def _count(own: Rows) -> int:
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    known, blind = rows.where(part="known"), rows.where(part="blind", kind=BLIND[2:])
+    known, blind = rows.where(part="known"), rows.where(part="blind", kind=COPULAS)
     styles = {ALONE: "dashed"}
     return [
         curves_chart(
