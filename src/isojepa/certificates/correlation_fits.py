@@ -55,7 +55,8 @@ class Fit:
             a, b = family.features(x), family.features(x_next)
             if centre is None:  # near the means: sums about them lose no digits
                 centre = (a.mean(0) + b.mean(0)) / 2
-            both = (a + b - 2 * centre, a - b)
+            both = (a + b, a - b)
+            both[0][...] -= 2 * centre
             rows.append(len(a))
             first.append([part.sum(0) for part in both])
             products.append([part.T @ part for part in both])
