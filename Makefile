@@ -5,6 +5,9 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TOOLS  := $(VENV)/.tools
+# Bytecode is kept even where the environment says otherwise: the tests start Python a hundred times and more, and
+# without it each start compiles the package anew, and each run of pytest rewrites every assertion.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test test-slow test-long lint bench study adversaries fuzz docs lock clean
 help:           ## this list

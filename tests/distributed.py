@@ -1,5 +1,12 @@
-"""Real torch.distributed jobs on this machine: every rank is a process of its own, and they talk by gloo."""
+"""Real torch.distributed jobs on this machine: every rank is a process of its own, and they talk by gloo.
 
+They are forked from a clean process that has imported what all of them need and done nothing else, the fork
+server of `multiprocessing`: seconds of imports once, and not for every rank of every job. Its environment is
+that of the moment when it was first asked for.
+"""
+
+import multiprocessing
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +16,14 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from isojepa.cli import main
+
 Work = Callable[[int, int, str], Any]
+_METHOD = "forkserver"
+# torch._dynamo: the first step of any of torch's optimisers imports it
+multiprocessing.get_context(_METHOD).set_forkserver_preload(
+    ["torch", "torch._dynamo", "lightning_fabric", "pytest", "isojepa.cli.commands", "isojepa.watching"]
+)
 
 
 def run_ranks(work: Work, world: int, folder: Path) -> list[Any]:
@@ -20,7 +34,7 @@ def run_ranks(work: Work, world: int, folder: Path) -> list[Any]:
         world: number of ranks.
         folder: an empty one, for the meeting and the results.
     """
-    mp.spawn(_rank, (work, world, str(folder)), nprocs=world)
+    mp.start_processes(_rank, (work, world, str(folder)), nprocs=world, start_method=_METHOD)
     return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
 
 
@@ -36,6 +50,20 @@ def share(n: tuple[int, ...], rank: int) -> slice:
     """Which rows of the whole batch a rank holds, when n counts those of every rank."""
     start = sum(n[:rank])
     return slice(start, start + n[rank])
+
+
+def start_command(*words: object) -> multiprocessing.Process:
+    """`isojepa WORDS...` in a process of its own, with one thread."""
+    process = multiprocessing.get_context(_METHOD).Process(
+        target=_command, args=([str(one) for one in words],)
+    )
+    process.start()
+    return process
+
+
+def _command(words: list[str]) -> None:
+    torch.set_num_threads(1)
+    sys.exit(main(words))
 
 
 def _rank(rank: int, work: Work, world: int, folder: str) -> None:

@@ -1,15 +1,12 @@
 """Tables on narrow screens: prose goes below its row instead of one word per line."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from rich.text import Text
 
 from isojepa.certificates import examine
 from isojepa.cli import gaussianity as command
+from isojepa.cli import main
 from isojepa.cli.printing import out
 from isojepa.cli.tables import Column, lay_out, print_table, width_of
 from tests.cli.test_commands import run
@@ -98,17 +95,13 @@ def test_the_table_of_tests_fits_60_columns(capsys, monkeypatch):
     assert max(map(len, table)) <= 60
 
 
-def test_a_certificate_at_60_columns_has_no_narrow_column(tmp_path):
+def test_a_certificate_at_60_columns_has_no_narrow_column(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     rng = np.random.default_rng(0)
     z = rng.normal(size=(300, 2))
     np.savez(tmp_path / "pairs.npz", h=z, h_next=0.9 * z + 0.4 * rng.normal(size=z.shape), z=z)
-    told = subprocess.run(
-        [sys.executable, "-m", "isojepa", "certify", str(tmp_path / "pairs.npz"), "--rho", "0.9"],
-        env={**os.environ, "COLUMNS": "60"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    assert main(["certify", str(tmp_path / "pairs.npz"), "--rho", "0.9"]) == 0
+    told = capsys.readouterr().out.splitlines()
     table = told[2 : told.index("Assumptions")]
     assert max(map(len, table)) <= 60
     assert all(len(line) - len(line.lstrip()) <= 6 for line in table[1:])  # prose is below, not beside

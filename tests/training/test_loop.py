@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +12,7 @@ import isojepa as ij
 from isojepa.training import Recipe, RunWarning
 from isojepa.training.loop import fit
 from isojepa.training.tensors import load_tensors
+from tests.distributed import start_command
 
 SHORT = {
     "steps": 60,
@@ -127,7 +126,7 @@ def test_a_signal_waits_for_the_end_of_the_step_and_saves_it(spiral, tmp_path, n
 
 
 TRAIN = [
-    *(sys.executable, "-m", "isojepa", "train", "--json"),
+    *("train", "--json"),
     *("--encoder.width", "32", "--encoder.layers", "3", "--objective.slices", "8"),
     *("--training.steps", "3000", "--training.batch", "128", "--training.eval-every", "25"),
     *("--training.eval-samples", "256", "--training.checkpoint-seconds", "0.1"),
@@ -135,28 +134,25 @@ TRAIN = [
 
 
 def test_sigkill_at_random_moments_does_not_change_a_bit(tmp_path):
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*TRAIN, "--record", tmp_path / "whole"], env=env, check=True, capture_output=True)
+    whole = start_command(*TRAIN, "--record", tmp_path / "whole")
+    whole.join()
     kills = 0
     for wait in (0.05, 0.33, 0.21):
-        process = subprocess.Popen(
-            [*TRAIN, "--record", tmp_path / "cut"],
-            env=env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = start_command(*TRAIN, "--record", tmp_path / "cut")
         metrics = tmp_path / "cut/metrics.jsonl"
         had = metrics.stat().st_size if metrics.exists() else 0
-        while process.poll() is None and (not metrics.exists() or metrics.stat().st_size <= had):
+        while process.exitcode is None and (not metrics.exists() or metrics.stat().st_size <= had):
             time.sleep(0.01)
         time.sleep(wait)  # a checkpoint is due every 0.1 s: this lands before, in or after one
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+        if process.exitcode is None:
+            process.kill()
             kills += 1
-        process.wait()
+        process.join()
     assert kills >= 1, "the run ended before it could be killed: make it longer"
     assert not (tmp_path / "cut/result.json").exists() or kills < 3
-    subprocess.run([*TRAIN, "--record", tmp_path / "cut"], env=env, check=True, capture_output=True)
+    last = start_command(*TRAIN, "--record", tmp_path / "cut")
+    last.join()
+    assert whole.exitcode == last.exitcode == 0
     for name in ("metrics.jsonl", "encoder.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
     results = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("whole", "cut")]

@@ -13,6 +13,7 @@ Of k functions together, the correlation is sum_i C1_ii / sum_i C0_ii: never abo
 and far surer where several correlate equally.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from isojepa.certificates.correlation_functions import Family
 
 _SIZES = (0, 6, 12, 24, 48, 96, 192, 256)  # components beside the linear ones
 _SHARE = 8  # rows per component
+_FITTED = 4  # parts of the rows whose sums are kept: those that are fitted to in turn
 _PENALTY = 1e-6
 _EMPTY = 1e-8  # variance of a component over the largest below which it is rounding
 
@@ -55,7 +57,8 @@ class Fit:
             a, b = family.features(x), family.features(x_next)
             if centre is None:  # near the means: sums about them lose no digits
                 centre = (a.mean(0) + b.mean(0)) / 2
-            both = (a + b - 2 * centre, a - b)
+            both = (a + b, a - b)
+            both[0][...] -= 2 * centre
             rows.append(len(a))
             first.append([part.sum(0) for part in both])
             products.append([part.T @ part for part in both])
@@ -65,6 +68,7 @@ class Fit:
         self.products = self.basis.T @ self.products @ self.basis
         self.plain = min(family.plain, self.basis.shape[1])
         self.solved: dict[tuple[tuple[int, ...], int], np.ndarray] = {}
+        self.summed = functools.lru_cache(maxsize=_FITTED)(self.moments)  # every size asks for the same
 
     def _components(self) -> np.ndarray:
         """Directions (features, components) of variance 1: the linear ones, then the rest without them."""
@@ -101,7 +105,7 @@ class Fit:
     def solve(self, blocks: tuple[int, ...], size: int) -> np.ndarray:
         """Weights (size, k) of the functions that correlate most in some blocks, best first."""
         if (blocks, size) not in self.solved:
-            upper, lower = (part[:size, :size] for part in self.moments(blocks))
+            upper, lower = (part[:size, :size] for part in self.summed(blocks))
             both = upper + lower
             both[np.diag_indices(size)] += _PENALTY
             wanted = [size - max(self.counts(size)), size - 1]

@@ -24,6 +24,7 @@ import numpy as np
 import scipy
 import torch
 
+from isojepa.certificates.waves import cosines
 from isojepa.seeds import generator
 
 Features = Callable[[np.ndarray], np.ndarray]
@@ -117,7 +118,7 @@ def _cosines(inputs: Inputs, columns: tuple[int, ...], length: float, seed: int)
 
     def features(x: np.ndarray) -> np.ndarray:
         s = x[:, scores]
-        return np.concatenate([s, np.cos(s @ frequencies + phases)], axis=1)
+        return np.concatenate([s, cosines(s @ frequencies + phases)], axis=1)
 
     labels = " and ".join(str(inputs.labels[column]) for column in columns)
     of = "all dimensions" if dim == inputs.dim else f"dimensions {labels}"

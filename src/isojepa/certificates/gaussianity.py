@@ -25,7 +25,7 @@ from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
-from isojepa.objectives.gaussianity.fused import plain_epps_pulley
+from isojepa.objectives.gaussianity.fused import plain_epps_pulley, plain_slopes
 from isojepa.objectives.gaussianity.statistic import warn_if_swapped, whitened
 from isojepa.objectives.gaussianity.together import Sample, Test, simulate_together
 from isojepa.seeds import generator
@@ -333,14 +333,15 @@ def _ascend(test: EppsPulley, x: Tensor, start: Tensor) -> Tensor:
     """
     directions, first, second = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     for step in range(1, 1 + (_ASCENT if x.shape[1] > 1 else 0)):
-        directions.requires_grad_()
-        statistic = _epps_pulley(test, x @ (directions / directions.norm(dim=1, keepdim=True)).T)
-        (slope,) = torch.autograd.grad(statistic.sum(), directions)
+        length = directions.norm(dim=1, keepdim=True)
+        unit = directions / length
+        slope = plain_slopes(x @ unit.T, test.grid, test.unbiased).T @ x
+        slope = (slope - (slope * unit).sum(1, keepdim=True) * unit) / length  # lengths change nothing
         first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
         scale = (second / (1 - 0.999**step)).sqrt() + 1e-8
-        directions = directions.detach() + 0.02 * first / (1 - 0.9**step) / scale
-    unit: Tensor = directions / directions.norm(dim=1, keepdim=True)
-    return unit
+        directions = directions + 0.02 * first / (1 - 0.9**step) / scale
+    found: Tensor = directions / directions.norm(dim=1, keepdim=True)
+    return found
 
 
 def _epps_pulley(test: EppsPulley, projections: Tensor) -> Tensor:

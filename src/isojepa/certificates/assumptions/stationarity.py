@@ -86,14 +86,19 @@ def gram_of_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     across = _distances(x, y)
     n = len(x)
     between = (across.sum() - np.trace(across)) / (n * (n - 1))
-    return across + across.T - _distances(x, x) - _distances(y, y), float(between)
+    gram = across + across.T
+    gram -= _distances(x, x)
+    gram -= _distances(y, y)
+    return gram, float(between)
 
 
 def _distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.shape[1] == 1:
         apart: np.ndarray = np.abs(x - y.T)
         return apart
-    squared = (x**2).sum(1)[:, None] + (y**2).sum(1) - 2 * (x @ y.T)
+    squared = x @ (-2 * y.T)  # one array of this size, written over: fresh memory costs more than arithmetic
+    squared += (x**2).sum(1)[:, None]
+    squared += (y**2).sum(1)
     if x is y:
         np.fill_diagonal(squared, 0.0)
     distances: np.ndarray = np.sqrt(np.maximum(squared, 0.0, out=squared), out=squared)

@@ -27,6 +27,7 @@ import torch
 from isojepa.certificates.dynamics.regression import foretold
 from isojepa.certificates.dynamics.steps import Steps
 from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.certificates.waves import cosines
 
 _COSINES = 96
 _SQUARES = 12  # inputs at most for squares and products
@@ -113,7 +114,7 @@ class _Features:
         first, second = self._pairs
         # whitened inputs beyond 4 deviations would decide a fit of squares alone
         clipped = np.clip(x, -4, 4)
-        waves = np.cos(x @ self._directions + self._phases)
+        waves = cosines(x @ self._directions + self._phases)
         return np.concatenate((clipped[:, first] * clipped[:, second], waves), axis=1)
 
 

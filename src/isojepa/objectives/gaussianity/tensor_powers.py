@@ -50,7 +50,10 @@ class TensorPowers:
         wc, ws = self.step
         c, s = re[..., -1].expand_as(self.p), im[..., -1].expand_as(self.p)
         for j in range(len(self.grid.t) - 2, -1, -1):
-            c, s = c * wc - s * ws + re[..., j], c * ws + s * wc + im[..., j]
+            c, s = (
+                torch.addcmul(torch.addcmul(re[..., j], c, wc), s, ws, value=-1),
+                torch.addcmul(torch.addcmul(im[..., j], c, ws), s, wc),
+            )
         return c * self.first[0] - s * self.first[1]
 
     def _up(self) -> Iterator[tuple[Tensor, Tensor]]:
