@@ -249,6 +249,15 @@ def test_reasons_are_those_that_hold():
     )
 
 
+@pytest.mark.parametrize(("link", "named"), [(0.13, True), (0.17, False)])
+def test_axes_of_an_encoder_that_is_not_done_keep_names_and_halves_of_a_circle_do_not(link, named):
+    # what was seen of encoders that show all latents, at most, and of one that shows a joint that goes round
+    links = np.array([[0.0, link], [link, 0.0]])
+    known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
+    found = naming([], [0.1, 0.1], correlation=np.array([0.9, 0.9]), **known)
+    assert [cue_of(found, axis, 0.01).cause is None for axis in (0, 1)] == [named, named]
+
+
 def test_of_axes_that_depend_on_each_other_only_the_slower_has_a_name():
     links = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
     known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
