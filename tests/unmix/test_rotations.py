@@ -235,11 +235,11 @@ def test_squares_go_together_where_large_rows_are_compressed_and_not_in_independ
 
 
 @pytest.mark.parametrize("shape", [1.5, 4.0])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_axes_are_found_also_where_large_rows_are_compressed_or_stretched(shape, seed):
     # mixtures of them are further from normal than the axes are, by what all directions have in common
     rng = numpy_generator(seed, "rows")
-    y = compressed(rng, 50_000, 8, shape, amount=0.022 if shape < 2 else -0.026)
+    y = compressed(rng, 30_000, 8, shape, amount=0.022 if shape < 2 else -0.026)
     fourth = y.double().pow(4).mean(0) - 3
     mixed = (y.double() @ torch.from_numpy(rotation(8, seed))).pow(4).mean(0) - 3
     assert mixed.abs().mean() > fourth.abs().mean()
