@@ -149,6 +149,7 @@ def setting(*path, value, where=lambda condition: True):
 
 
 BOTH, OWN, ROUND = "A linear map reads", "A linear map does so", "Along a policy's"
+HALVES = "Where both axes are functions"
 SINGLE, RIGHT, REFUSED = "An axis is a function", "An axis with a name", "Where both joints are normal"
 STRAIGHT, GAINS, AXES = "Straightening brings", "Isotropising the pairs", "Isotropising first"
 WHITENED, SHAPED, PATHS = "Whitening in place", "Axes of whitening", "Paths, which have"
@@ -172,6 +173,8 @@ WHITENED, SHAPED, PATHS = "Whitening in place", "Axes of whitening", "Paths, whi
         (RIGHT, setting("pairs", "gaussian", "cue_each", value=["rate", "none"]), "cannot be asked"),
         (REFUSED, setting("pairs", "axes", 0, "cue", value="shape", where=lambda at: at == PLAIN), "holds"),
         (REFUSED, setting("paths", "axes", 0, "cue", value="rate"), "in part"),
+        (HALVES, setting("paths", "axes", 0, "cue", value="rate"), "in part"),
+        (HALVES, setting("wound", value=[0, 0]), "holds"),
         (STRAIGHT, setting("pairs", "own", "cue_each", value=["rate", "rate"]), "does not hold"),
         (GAINS, setting("pairs", "own", "r2_each", value=[1, 1], where=lambda at: at == WEIGHED), "in part"),
         (GAINS, setting("pairs", "own", "r2_each", value=[1, 1]), "does not hold"),
@@ -192,6 +195,15 @@ WHITENED, SHAPED, PATHS = "Whitening in place", "Axes of whitening", "Paths, whi
 )
 def test_conclusions_follow_the_rows(claim, change, verdict):
     assert f": {verdict}.**" in told(claim, rows(change))
+
+
+def test_halves_of_a_circle_are_asked_about_only_where_one_joint_has_both_axes():
+    def change(condition, own):
+        for way in pixel_axes.WAYS:
+            if way in own:
+                own[way]["axes"][0]["share"] = [0.1, 0.8]
+
+    assert ": cannot be asked.**" in told(HALVES, rows(change))
 
 
 @pytest.mark.parametrize(("rank", "verdict"), [(0.95, "holds"), (0.5, "does not hold")])

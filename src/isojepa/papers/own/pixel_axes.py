@@ -100,14 +100,15 @@ def _laws(rows: Rows) -> Lines:
     )
 
 
-def _axes(rows: Rows, way: str = WAY) -> Lines:
-    """Every axis: what it is a function of, and why it has a name, or none."""
+def _axes(rows: Rows, *ways: str) -> Lines:
+    """Every axis: what it is a function of, and why it has a name, or none; found in all ways, or in some."""
     found = Lines()
     for row in rows:
-        for number, axis in enumerate(row.scores.get(way, {}).get("axes", ())):
-            share = {f"share_{joint}": one for joint, one in zip(JOINTS, axis["share"], strict=True)}
-            told = axis["reason"] or "–"
-            found.append({**row.labels, **axis, **share, "number": number, "told": told})
+        for way in ways or WAYS:
+            for number, axis in enumerate(row.scores.get(way, {}).get("axes", ())):
+                share = {f"share_{joint}": one for joint, one in zip(JOINTS, axis["share"], strict=True)}
+                line = {**row.labels, **axis, **share, "way": way, "number": number}
+                found.append(line | {"told": axis["reason"] or "–"})
     return found
 
 
@@ -142,7 +143,7 @@ def _shown(states: str) -> Judge:
 
 def _round(rows: Rows) -> Judgement:
     """Whether the axes on a policy's trajectories are functions of the shoulder more than of the wrist."""
-    asked = _axes(rows).where(condition=(*POLICY.values(), WHITE))
+    asked = _axes(rows, WAY).where(condition=(*POLICY.values(), WHITE))
     text = "{condition}, axis {number} ({share_shoulder:.2f} / {share_wrist:.2f})"
     return judge_lines(asked, lambda line: line["share_shoulder"] > line["share_wrist"], text)
 
@@ -150,7 +151,7 @@ def _round(rows: Rows) -> Judgement:
 def _single(rows: Rows) -> Judgement:
     """Whether an axis is a function of one joint, as names assume."""
     text = "{condition}, axis {number} ({share_shoulder:.2f} / {share_wrist:.2f})"
-    return judge_lines(_axes(rows), lambda line: max(line["share"]) >= SHOWN, text)
+    return judge_lines(_axes(rows, WAY), lambda line: max(line["share"]) >= SHOWN, text)
 
 
 def _named(states: str, test: Callable[[Any], bool]) -> Judge:
@@ -171,13 +172,25 @@ def _named(states: str, test: Callable[[Any], bool]) -> Judge:
     return judge
 
 
+def _unnamed(asked: Lines) -> Judgement:
+    text = "{condition}, axis {number}, from {way}, by {cue}, dependence {dependence:.2f}"
+    return judge_lines(asked, lambda line: line["cue"] == "none", text)
+
+
 def _refused(rows: Rows) -> Judgement:
     """Whether nothing has a name where joints are normal and of one rate."""
-    asked = Lines(
-        {**line, "way": way} for way in WAYS for line in _axes(rows, way) if line["condition"] in ALIKE
-    )
-    text = "{condition}, axis {number}, from {way}, by {cue}"
-    return judge_lines(asked, lambda line: line["cue"] == "none", text)
+    return _unnamed(_axes(rows.where(condition=ALIKE)))
+
+
+def _halves(rows: Rows) -> Judgement:
+    """Whether nothing has a name where all axes are functions of the same joint more than of the other."""
+    asked = Lines()
+    for row in rows:
+        for way in WAYS:
+            axes = _axes(Rows([row]), way)
+            if len({line["share_shoulder"] > line["share_wrist"] for line in axes}) == 1:
+                asked += axes
+    return _unnamed(asked)
 
 
 def _gains(key: str, other: str) -> Judge:
@@ -202,7 +215,8 @@ def _gains(key: str, other: str) -> Judge:
 def _shaped(rows: Rows) -> Judgement:
     """Whether every axis of whitening is further from a normal law than those of SIGReg."""
     found = {
-        name: [line["departure"] for line in _axes(rows.where(condition=name))] for name in (PLAIN, WHITE)
+        name: [line["departure"] for line in _axes(rows.where(condition=name), WAY)]
+        for name in (PLAIN, WHITE)
     }
     asked = Lines(
         {"white": white, "plain": plain}
@@ -253,6 +267,7 @@ STUDY = Study.of_file(
         single=_single,
         right=_named("own", lambda line: line["rank"] >= SHOWN),
         refused=_refused,
+        halves=_halves,
         straightened=_named("own", lambda line: line["gain"] > 0),
         straightened_gaussian=_named("gaussian", lambda line: line["gain"] > 0),
         gains=_gains("linear", WEIGHED),
