@@ -1,6 +1,6 @@
 """Joint angles from pixels of an arm: which have an axis of their own, and a name, on whose paths."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ ALIKE = (EXPLORED, GAUSSIAN)  # whose joints are normal and of one rate: nothing
 STRENGTH, WEAKER = 1.0, 0.5  # of isotropise; of the few pairs of the quick scale, which bear no more
 WHITENING = 0.3  # the weight that whitening has in the study of recordings
 SHOWN = 0.9  # R^2 from which an angle counts as shown, and rank correlation from which an axis is an angle
+NOTABLE = 0.01  # of R^2, that straightening must add
 WAYS = ("pairs", "paths")
 WAY = "pairs"  # what tables show, where it is not said: all conditions have them
 SIZES: dict[str, dict[str, int]] = {  # episodes whose frames are seen step by step, Gaussian states
@@ -172,6 +173,14 @@ def _named(states: str, test: Callable[[Any], bool]) -> Judge:
     return judge
 
 
+def _is_joint(line: Mapping[str, Any]) -> bool:
+    return bool(line["rank"] >= SHOWN)
+
+
+def _helps(line: Mapping[str, Any]) -> bool:
+    return bool(line["gain"] >= NOTABLE)
+
+
 def _unnamed(asked: Lines) -> Judgement:
     text = "{condition}, axis {number}, from {way}, by {cue}, dependence {dependence:.2f}"
     return judge_lines(asked, lambda line: line["cue"] == "none", text)
@@ -265,11 +274,11 @@ STUDY = Study.of_file(
         both_own=_shown("own"),
         round=_round,
         single=_single,
-        right=_named("own", lambda line: line["rank"] >= SHOWN),
+        right=_named("own", _is_joint),
         refused=_refused,
         halves=_halves,
-        straightened=_named("own", lambda line: line["gain"] > 0),
-        straightened_gaussian=_named("gaussian", lambda line: line["gain"] > 0),
+        straightened=_named("own", _helps),
+        straightened_gaussian=_named("gaussian", _helps),
         gains=_gains("linear", WEIGHED),
         gains_axes=_gains("own", WEIGHED),
         whitened=_gains("linear", WHITE),
