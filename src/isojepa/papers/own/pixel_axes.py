@@ -166,7 +166,7 @@ def _named(states: str, test: Callable[[Any], bool]) -> Judge:
             if row.scores["named"]
         )
         text = (
-            "{condition}, {latent}, from {way} (rank {rank:.2f}, R² {own:.2f}, straightened {straight:.2f})"
+            "{condition}, {latent}, from {way} (rank {rank:.2f}, R² {own:.3f}, straightened {straight:.3f})"
         )
         return judge_lines(asked, test, text)
 
