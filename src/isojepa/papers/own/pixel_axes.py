@@ -182,7 +182,7 @@ def _helps(line: Mapping[str, Any]) -> bool:
 
 
 def _unnamed(asked: Lines) -> Judgement:
-    text = "{condition}, axis {number}, from {way}, by {cue}, dependence {dependence:.2f}"
+    text = "{condition}, axis {number}, from {way}, by {cue}, dependence {dependence:.3f}"
     return judge_lines(asked, lambda line: line["cue"] == "none", text)
 
 
