@@ -144,6 +144,7 @@ def test_no_run_that_the_theorem_speaks_of_is_left_out() -> None:
         "objectives",
         "refusals",
         "recordings",
+        "pixel_axes",
         "peers",
     }  # worlds without known latents, nothing trained, or scores of their own with the bound among them
     for name in set(catalogue.STUDIES) - {"bound", "loss_predicts"} - computed:

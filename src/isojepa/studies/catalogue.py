@@ -31,6 +31,7 @@ STUDIES = {
     "objectives": "whitening, SIGReg and InfoNCE as ways to latents with names",
     "refusals": "axes that must have no name, and axes that must; trains nothing",
     "recordings": "recorded, goal-directed paths: which angles have an axis of their own, and a name",
+    "pixel_axes": "joint angles from pixels of an arm: which have an axis of their own, and a name",
     "peers": "slow features, VAMPNets and contrastive learning beside the white embedding, each unmixed",
 }
 _PAPERS = {  # folders in isojepa.papers
@@ -50,6 +51,7 @@ _PAPERS = {  # folders in isojepa.papers
     "objectives": "own",
     "refusals": "own",
     "recordings": "own",
+    "pixel_axes": "own",
     "peers": "own",
 }
 

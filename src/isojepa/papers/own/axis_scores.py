@@ -12,6 +12,8 @@
 Axes are found without latents on some pairs, and scored on others.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from torch import Tensor, nn
 
 from isojepa.encoders.modes import embed
 from isojepa.seeds import generator
+from isojepa.studies.cells import Label, Row
+from isojepa.studies.rows import Rows
 from isojepa.unmix import Unmixing, match_latents, unmix
 from isojepa.worlds.source import Source
 
@@ -66,6 +70,29 @@ def measure_axes(found: Unmixing, scored: Any, latents: Any) -> dict[str, Any]:
         "departure": [axis.departure for axis in found.axes_],
         "verdict": found.verdict_,
     }
+
+
+def latent_rows(row: Row, scores: Mapping[str, Any], latents: Sequence[str], **labels: Label) -> Rows:
+    """A row for each latent of scores that have a cue for each; none where there are no axes.
+
+    Args:
+        row: whose scores they are, or are a part of.
+        scores: of `isojepa.papers.own.recording_measures.score_found`.
+        latents: their names.
+        labels: further ones of the rows.
+
+    Returns:
+        Rows with the label `latent` and the scores linear (R^2 from all axes), own, straight, rank, cue and
+        named (0 or 1).
+    """
+    keys = {"linear": "r2_each", "own": "linear_each", "rank": "rank_each", "straight": "straight_each"}
+    found = Rows()
+    for place, latent in enumerate(latents if "r2_each" in scores else ()):
+        own: dict[str, Any] = {key: scores[name][place] for key, name in keys.items()}
+        own["cue"] = scores["cue_each"][place]
+        own["named"] = float(own["cue"] != "none")
+        found.append(replace(row, labels={**row.labels, "latent": latent, **labels}, scores=own))
+    return found
 
 
 def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:

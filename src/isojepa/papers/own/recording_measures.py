@@ -30,7 +30,7 @@ from isojepa.seeds import generator
 from isojepa.studies.cells import Cell
 from isojepa.studies.goal_paths import FITTED, OBJECTIVES, draw_paths, sampled, train_encoder
 from isojepa.studies.isotropise_theory import ceiling, slow_features
-from isojepa.unmix import match_latents, unmix
+from isojepa.unmix import Unmixing, match_latents, unmix
 from isojepa.worlds.recorded import Recorded
 
 ANGLES, SLOWEST = "angles, turned", "slowest functions"  # embeddings that nothing trained
@@ -85,6 +85,17 @@ def score_way(given: tuple[Any, Any, Any], scored: np.ndarray, z: np.ndarray) ->
         found = unmix(*given)
     except ValueError as error:  # an embedding that collapsed
         return {"refused": str(error)}
+    return score_found(found, scored, z)
+
+
+def score_found(found: Unmixing, scored: np.ndarray, z: np.ndarray) -> dict[str, Any]:
+    """Score axes that were found, with the cue of each latent's axis and the reasons of axes without a name.
+
+    Args:
+        found: the axes.
+        scored: (n, dim) embeddings of states.
+        z: (n, latents) of those.
+    """
     partners = match_latents(found.transform(scored), z).partners
     cues = ["none" if one.axis is None else found.axes_[one.axis].cue for one in partners]
     return {

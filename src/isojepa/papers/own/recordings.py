@@ -7,6 +7,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
+from isojepa.papers.own.axis_scores import latent_rows
 from isojepa.papers.own.recording_measures import ANGLES, SLOWEST, TRAINED, WAYS, measure
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.studies.cells import Cell, Computation, crossed
@@ -56,16 +57,7 @@ def _computation(scale: str, data: str, embedding: str, stride: int, seed: int) 
 
 def _each(rows: Rows, way: str = WAY) -> Rows:
     """A row for each angle of an embedding whose axes were found in a way."""
-    keys = {"linear": "r2_each", "own": "linear_each", "rank": "rank_each", "straight": "straight_each"}
-    found = Rows()
-    for row in rows:
-        scores = row.scores.get(way, {})
-        for place, latent in enumerate(LATENTS if "r2_each" in scores else ()):
-            own: dict[str, Any] = {key: scores[name][place] for key, name in keys.items()}
-            own["cue"] = scores["cue_each"][place]
-            own["named"] = float(own["cue"] != "none")
-            found.append(replace(row, labels={**row.labels, "latent": latent, "way": way}, scores=own))
-    return found
+    return Rows(one for row in rows for one in latent_rows(row, row.scores.get(way, {}), LATENTS, way=way))
 
 
 def _trained(rows: Rows) -> Rows:

@@ -7,20 +7,17 @@ regret           of linear-quadratic control by what the encoder sees, where the
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from isojepa import runs
 from isojepa.align.maps import AlignmentMap
-from isojepa.config import Config, config_from
+from isojepa.config import config_from
 from isojepa.encoders.conv import Conv
-from isojepa.papers.world_model.reacher import POOL
+from isojepa.papers.world_model.reacher import POOL, trained
 from isojepa.plan import (
     LinearSystem,
     LineSpec,
@@ -56,8 +53,7 @@ from isojepa.plan.closed_loop import (
 )
 from isojepa.plan.decoders import DECODERS
 from isojepa.seeds import generator, numpy_generator
-from isojepa.studies.cells import RECORDS, Cell
-from isojepa.training.records import Record, RecordHeld
+from isojepa.studies.cells import Cell
 from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.reacher import Look, Reacher
 
@@ -66,7 +62,6 @@ BESIDE = ("oracle", "random actions", "no action")
 LAG = 5  # steps between the frames that tell a velocity; one for what is known exactly
 SEEN = Look(pool=POOL)  # what the encoders of frames were trained on
 KEPT, PUSHED, EFFORT = 0.95, 0.3, 0.1  # of angles at a step, by an action, and what that costs
-_PAUSE = 5.0  # seconds between looks at an encoder that another process trains
 SIZES = (100, 300, 1000, 3000, 9000)  # of libraries
 
 
@@ -85,22 +80,10 @@ def measure(cell: Cell) -> dict[str, Any]:
 
 def _encoder(name: str, config: Mapping[str, Any] | None) -> Encoder:
     if config is not None:
-        return Frames(_trained(config_from(dict(config))).eval(), SEEN)
+        return Frames(trained(config_from(dict(config))).eval(), SEEN)
     if name == UNTRAINED:
         return Frames(Conv(2, size=SEEN.observed[1]).eval(), SEEN)
     return warped(Angles()) if name == WARPED else Angles()
-
-
-def _trained(config: Config) -> nn.Module:
-    """The encoder of a run of the other studies, trained if it is not there yet, by one process at a time."""
-    while True:
-        record = Record(runs.record_path(config, RECORDS))
-        if record.result is not None:  # then its world need not be built
-            return runs.load(record)
-        try:
-            return runs.train(config, RECORDS, progress=False).encoder
-        except RecordHeld:  # another worker of this sweep trains it
-            time.sleep(_PAUSE)
 
 
 def _episodes(plant: ReacherPlant, law: str, count: int) -> tuple[Episodes, Episodes]:

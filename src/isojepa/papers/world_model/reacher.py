@@ -22,6 +22,7 @@ whose library is both.
     floor, floor_joint          what normal differences have
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa import runs
 from isojepa.certificates import certify
 from isojepa.certificates.audit.strides import stride_row
 from isojepa.config import Config
@@ -37,10 +39,12 @@ from isojepa.encoders.modes import embed
 from isojepa.linear import held_out_r2
 from isojepa.plan import compare_lines, draw_pairs
 from isojepa.registry import Spec, make
+from isojepa.studies.cells import RECORDS
 from isojepa.studies.rows import Rows
 from isojepa.studies.scores import certified
 from isojepa.studies.settings import shortened
 from isojepa.training.recipe import Recipe
+from isojepa.training.records import Record, RecordHeld
 from isojepa.worlds.reacher import JOINTS, Reacher, sample_ceiling
 from isojepa.worlds.source import Source, held_out
 
@@ -73,6 +77,7 @@ OURS = Recipe(
     eval_samples=2000,
 )
 _PIECE = 500  # frames that are float32 at once
+_PAUSE = 5.0  # seconds between looks at an encoder that another process trains
 
 
 def balanced(rho: float) -> float:
@@ -98,6 +103,21 @@ def config(
     return shortened(found, 2) if scale == "quick" else found
 
 
+def trained(config: Config) -> nn.Module:
+    """The encoder of a run, for studies that look at it again: that of its record, or trained there now.
+
+    One process at a time trains it.
+    """
+    while True:
+        record = Record(runs.record_path(config, RECORDS))
+        if record.result is not None:  # then its world need not be built
+            return runs.load(record)
+        try:
+            return runs.train(config, RECORDS, progress=False).encoder
+        except RecordHeld:  # another worker of this sweep trains it
+            time.sleep(_PAUSE)
+
+
 def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
     """Measure an encoder of frames; see the names above.
 
@@ -109,7 +129,7 @@ def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
         raise ValueError(f"the Reacher is measured in its own world, got {type(world).__name__}")
     if own.facts.gaussian:
         return _on_gaussian(encoder, own)
-    h, _, z = _seen(encoder, own)
+    h, _, z = seen(encoder, own)
     shared = Reacher.shared(look=world.look, data=str(world.views[0].folder.parent))
     return _on_gaussian(encoder, shared) | {"r2_own": held_out_r2(h, z)} | _law(own)
 
@@ -131,7 +151,7 @@ def _law(own: Reacher) -> dict[str, Any]:
 
 
 def _on_gaussian(encoder: nn.Module, states: Reacher) -> dict[str, Any]:
-    h, h_next, z = _seen(encoder, states)
+    h, h_next, z = seen(encoder, states)
     middle, rho = len(h) // 2, states.facts.correlation
     test = slice(middle, None)
     certificate = certify(
@@ -156,7 +176,7 @@ def _on_gaussian(encoder: nn.Module, states: Reacher) -> dict[str, Any]:
     }
 
 
-def _seen(encoder: nn.Module, states: Reacher) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def seen(encoder: nn.Module, states: Reacher) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Embeddings of both views and latents of the first, each (n, dim) float64, some frames at a time."""
     found: list[tuple[Tensor, ...]] = []
     for ids in torch.arange(states.facts.size or 0).split(_PIECE):

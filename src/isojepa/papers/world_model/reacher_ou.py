@@ -30,7 +30,7 @@ LONG, LONG_SQUASHED = "three times the steps", "squashed, three times the steps"
 
 def cells(scale: str) -> list[Cell]:
     """All correlations at a weight for each, others at one; at paper scale all of both, with its epochs."""
-    asked = partial(_config, scale)
+    asked = partial(config, scale)
     if scale == "paper":
         return crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHTS, seed=range(3))
     weight = reacher.balanced(RHO)
@@ -46,7 +46,8 @@ def cells(scale: str) -> list[Cell]:
     return found + crossed(asked, condition=conditions, rho=RHO, weight=weight, seed=0)
 
 
-def _config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
+def config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
+    """The run of a condition at a correlation and a weight."""
     pairs = {"quick": 600, "standard": reacher.PAIRS, "paper": reacher.PUBLISHED_PAIRS}[scale]
     held = 400 if scale == "quick" else 10_000
     world = make(

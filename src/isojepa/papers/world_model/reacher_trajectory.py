@@ -36,7 +36,7 @@ def cells(scale: str) -> list[Cell]:
     At paper scale all strides and weights with three seeds and the published epochs. The Gaussian pairs that
     stand beside are the runs of the study reacher_ou.
     """
-    asked = partial(_config, scale)
+    asked = partial(config, scale)
     own: dict[str, Any] = {"weight": WEIGHT, "strength": 0.0, "seed": 0}
     if scale == "quick":
         found = crossed(asked, policy=POLICY, stride=(1, STRIDE), **own)
@@ -56,7 +56,8 @@ def cells(scale: str) -> list[Cell]:
     return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": others}) + beside
 
 
-def _config(scale: str, policy: str, stride: int, weight: float, strength: float, seed: int) -> Config:
+def config(scale: str, policy: str, stride: int, weight: float, strength: float, seed: int) -> Config:
+    """The run of a policy's episodes at a stride, its pairs weighed where there is a strength."""
     episodes = 60 if scale == "quick" else 10_000
     each = 10 if scale != "standard" else reacher.PAIRS // episodes
     settings = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.reacher.episodes import policy_angles, read_angles
@@ -93,13 +93,8 @@ class ReacherEpisodesSpec(ReacherLook):
 
     def drawn(self, weigh: Callable[[Recorded], Recorded] | None) -> Reacher:
         """The world, its pairs to train on drawn by weights; see `Reacher.recorded`."""
-        angles = (
-            read_angles(Path(self.angles).expanduser())
-            if self.angles
-            else policy_angles(self.policy, self.episodes, self.states, self.data)
-        )
         return Reacher.recorded(
-            angles,
+            self.recording(),
             self.stride,
             per_episode=self.per_episode,
             weigh=weigh,
@@ -109,3 +104,9 @@ class ReacherEpisodesSpec(ReacherLook):
             seed=self.states,
             data=self.data,
         )
+
+    def recording(self) -> Any:
+        """Joint angles by episode: the file's, or those of a policy, recorded now if they never were."""
+        if self.angles:
+            return read_angles(Path(self.angles).expanduser())
+        return policy_angles(self.policy, self.episodes, self.states, self.data)
