@@ -129,7 +129,7 @@ def squares_go_together(white: Tensor, matrix: np.ndarray) -> bool:
     # over all pairs of axes, row by row
     each = squares.sum(1).double().square_() - squares.square_().sum(1).double()
     mean, error = float(each.mean()), float(each.std()) / np.sqrt(len(each))
-    return abs(mean) > max(_SURE * error, _TOGETHER * dim * (dim - 1))
+    return bool(abs(mean) > max(_SURE * error, _TOGETHER * dim * (dim - 1)))
 
 
 def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
