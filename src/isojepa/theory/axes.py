@@ -83,7 +83,7 @@ def cumulants(normal: int = 1, power: int = 2) -> Parts:
     cumulants alone: adding to all of them and turning by an eighth is the same as a change of sign.""",
 )
 def common_cumulant(share: sp.Expr = sp.S.One, starts: int = 6, climb: bool = True) -> Parts:
-    """A fourth cumulant that all directions have in common hides axes from a search, and not from a climb.
+    """A cumulant that all directions share hides axes from a search, and not from a climb.
 
     k(w) = sum k_i w_i^4 + k, |w| = 1: as large at an axis as at even mixtures if k = -k_i (d + 1) / (2 d)
     """
