@@ -175,27 +175,24 @@ def one_rate(
 def _fourth_cumulants(q: np.ndarray, excess: np.ndarray) -> np.ndarray:
     """(n, n, n, n) of y = Q s, from the moments of independent s of variance 1."""
     size = len(excess)
-    one = np.eye(size)
-    pairings = sum(
-        np.einsum(f"{a},{b}->ijkl", one, one) for a, b in (("ij", "kl"), ("ik", "jl"), ("il", "jk"))
-    )
-    moments = np.array(pairings, dtype=float)
+    pairings = _pairings(size)
+    moments = pairings.copy()
     for i in range(size):
         moments[i, i, i, i] = 3 + excess[i]
     turned = np.einsum("ijkl,ai,bj,ck,dl->abcd", moments, q, q, q, q, optimize=True)
     return np.asarray(turned - pairings)  # y is white too
 
 
+def _pairings(size: int) -> np.ndarray:
+    """(n, n, n, n) fourth moments of white normal values: the same along every direction."""
+    one = np.eye(size)
+    kinds = (("ij", "kl"), ("ik", "jl"), ("il", "jk"))
+    return np.asarray(sum(np.einsum(f"{a},{b}->ijkl", one, one) for a, b in kinds))
+
+
 def _climb(cumulants: np.ndarray, common: float, start: np.ndarray, climb: bool) -> np.ndarray:
     """Columns at which FastICA's fixed point ends; climbing, less than any kurtosis seen is taken away."""
-    size = len(start)
-    one = np.eye(size)
-    cumulants = (
-        cumulants
-        + common
-        * sum(np.einsum(f"{a},{b}->ijkl", one, one) for a, b in (("ij", "kl"), ("ik", "jl"), ("il", "jk")))
-        / 3
-    )
+    cumulants = cumulants + common / 3 * _pairings(len(start))
     axes, least = start, np.inf
     for _ in range(60):
         cubes = np.einsum("abcd,bi,ci,di->ai", cumulants, axes, axes, axes, optimize=True)
