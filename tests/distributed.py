@@ -2,7 +2,7 @@
 
 They are forked from a clean process that has imported what all of them need and done nothing else, the fork
 server of `multiprocessing`: seconds of imports once, and not for every rank of every job. Its environment is
-that of the moment when it was first asked for.
+that of the moment when it was first asked for: what must be set before an import asks for new processes.
 """
 
 import multiprocessing
@@ -19,22 +19,24 @@ import torch.multiprocessing as mp
 from isojepa.cli import main
 
 Work = Callable[[int, int, str], Any]
-_METHOD = "forkserver"
+_METHOD, _NEW = "forkserver", "spawn"
 # torch._dynamo: the first step of any of torch's optimisers imports it
 multiprocessing.get_context(_METHOD).set_forkserver_preload(
     ["torch", "torch._dynamo", "lightning_fabric", "pytest", "isojepa.cli.commands", "isojepa.watching"]
 )
 
 
-def run_ranks(work: Work, world: int, folder: Path) -> list[Any]:
+def run_ranks(work: Work, world: int, folder: Path, new: bool = False) -> list[Any]:
     """What `work(rank, world, folder)` returned on each rank.
 
     Args:
         work: a function of a module, which the processes import; it joins the job when it likes.
         world: number of ranks.
         folder: an empty one, for the meeting and the results.
+        new: in processes that have imported nothing before.
     """
-    mp.start_processes(_rank, (work, world, str(folder)), nprocs=world, start_method=_METHOD)
+    method = _NEW if new else _METHOD
+    mp.start_processes(_rank, (work, world, str(folder)), nprocs=world, start_method=method)
     return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
 
 

@@ -331,7 +331,7 @@ def shared(rank: int, world: int, folder: str) -> dict[str, Any]:
 def test_two_ranks_give_the_loss_of_one_with_the_whole_batch(tmp_path):
     x = torch.randn(2, sum(BATCHES), 3, generator=generator(0, "ranks"))
     truth, gradient = sliced(x, draw_directions(3, 8, generator(1)), 17)
-    for rank, found in enumerate(run_ranks(shared, 2, tmp_path)):
+    for rank, found in enumerate(run_ranks(shared, 2, tmp_path, new=True)):
         assert found.pop("form") == "_triton_sweeps"
         for case in found.values():
             assert case["value"] == pytest.approx(truth, rel=1e-5)
