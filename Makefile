@@ -29,13 +29,13 @@ demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/r
 	$(RUN)/isojepa demo
 
 test: lint      ## lint, types and the tests
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m 'not slow and not long' tests src
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m 'not slow and not long' tests src
 
 test-slow: $(TOOLS) ## the quality claims: trains for minutes
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m slow tests
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m slow tests
 
 test-long: $(TOOLS) ## how often promises are kept, in simulated worlds: half an hour
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 -m long tests
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m long tests
 
 lint: $(TOOLS)  ## ruff and mypy
 	$(RUN)/ruff check src tests benchmarks examples docs tools

@@ -42,7 +42,11 @@ def run_ranks(work: Work, world: int, folder: Path, new: bool = False) -> list[A
 
 @contextmanager
 def joined(rank: int, world: int, folder: str) -> Iterator[None]:
-    """Inside, this process is a rank of the job."""
+    """Inside, this process is a rank of the job.
+
+    Nothing that DistributedDataParallel wraps may outlive it: its end would then be the group's, which waits
+    for threads that wait for Python.
+    """
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
     yield
     dist.destroy_process_group()  # not after an error: the others still wait, and are ended from outside

@@ -96,7 +96,7 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
     study = write_study(tmp_path / "study.py", {"0": tiny()})
     commands = [
         ["list"],
-        ["study", "list"],
+        ["study", "show", "axes"],
         ["train", *SMALL, "--record", tmp_path / "run"],
         ["certify", tmp_path / "h.npy"],
         ["certify", tmp_path / "run", "--samples", 500],
@@ -106,6 +106,7 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
         "import sys\nfrom isojepa.cli import main\n"
         f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"
         "    assert main(command) == 0, command\n"
-        "    assert 'matplotlib' not in sys.modules, command"
+        "    assert 'matplotlib' not in sys.modules, command\n"
+        "from isojepa.sweep.plan import find_studies\nfind_studies(['all'])"
     )
     assert "matplotlib" not in loaded(code)

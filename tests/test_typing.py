@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import isojepa
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +46,7 @@ print(len(trained(2).grade), trained(2).grade + 1)  # wrong: operator
 '''
 
 
+@pytest.mark.slow
 def test_mypy_sees_our_types_from_outside(tmp_path):
     (tmp_path / "user.py").write_text(USER)
     cache = ROOT / ".mypy_cache/outside"  # kept: the first run reads torch's types for half a minute

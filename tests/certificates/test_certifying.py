@@ -116,6 +116,7 @@ def test_a_rho_that_is_too_large_is_told_from_the_correlation_of_the_views():
     assert "correlate by 0.9 where a linear encoder of this world reaches rho = 0.99" in certificate.verdict
 
 
+@pytest.mark.slow
 def test_a_true_rho_is_hardly_ever_refuted():
     refuted = 0
     for seed in range(400):

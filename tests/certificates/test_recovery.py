@@ -96,6 +96,7 @@ def test_held_out_r2_of_noise_is_not_positive_where_in_sample_is():
     assert measure_recovery(h, z).r2_h_to_z.estimate < 0
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_at_their_rate():
     covered = 0
     for seed in range(200):

@@ -126,7 +126,9 @@ def work(rank: int, world: int, folder: str) -> dict[str, dict[str, torch.Tensor
     return results
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=lambda world: f"{world} ranks")
+@pytest.fixture(
+    scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)], ids=lambda world: f"{world} ranks"
+)
 def job(request, tmp_path_factory):
     return request.param, run_ranks(work, request.param, tmp_path_factory.mktemp("norms"))
 

@@ -13,7 +13,7 @@ from tests.fuzz.oracle import GOOD, clear, judge, nan_in
 from tests.fuzz.values import Case
 
 ROOT = Path(__file__).parents[2]
-ORDINARY = 600  # inputs of the ordinary tests: half a minute of one core; the rest is marked slow
+ORDINARY = 300  # inputs of the ordinary tests: 15 seconds of one core; the rest is marked slow
 
 
 def fuzz(count, seed, start=0):

@@ -91,7 +91,9 @@ def work(rank: int, world: int, folder: str) -> dict[str, dict]:
         return {name: trained(name, share(PARTS[world], rank), ddp=True) for name in OBJECTIVES}
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=lambda world: f"{world} ranks")
+@pytest.fixture(
+    scope="module", params=[pytest.param(2, marks=pytest.mark.slow), 3], ids=lambda world: f"{world} ranks"
+)
 def job(request, tmp_path_factory):
     return run_ranks(work, request.param, tmp_path_factory.mktemp("ranks"))
 

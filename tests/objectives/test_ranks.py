@@ -207,7 +207,9 @@ def work_together(rank: int, world: int) -> dict[str, dict]:
     return results
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=lambda world: f"{world} ranks")
+@pytest.fixture(
+    scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)], ids=lambda world: f"{world} ranks"
+)
 def job(request, tmp_path_factory):
     """Results of every rank, with the world size."""
     return request.param, run_ranks(work, request.param, tmp_path_factory.mktemp("ranks"))

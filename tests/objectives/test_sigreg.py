@@ -523,7 +523,13 @@ assert first == [m(x, generator(1)).item() for m in modules], first
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("setting", ["LAYER=tbb", "LAYER=forksafe", "LAYER=workqueue", "DISABLE_JIT=1"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("LAYER=tbb", "LAYER=forksafe")),
+        *("LAYER=workqueue", "DISABLE_JIT=1"),
+    ],
+)
 def test_any_setting_of_the_compilers_threads_gives_the_same_value(setting):
     code = """
 from concurrent.futures import ThreadPoolExecutor

@@ -404,16 +404,20 @@ def test_what_is_no_embedding_is_refused(h):
         ij.watch(show=False)(h)
 
 
+def watched(rank):
+    model = nn.parallel.DistributedDataParallel(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with ij.watch(model, every=5, at="3", show=False) as watch:
+        for x in batches(10, seed=rank):
+            model(x).square().mean().backward()
+            optimizer.step()
+            watch.step()
+    return watch.history
+
+
 def two_ranks(rank, world, folder):
     with joined(rank, world, folder):
-        model = nn.parallel.DistributedDataParallel(network())
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        with ij.watch(model, every=5, at="3", show=False) as watch:
-            for x in batches(10, seed=rank):
-                model(x).square().mean().backward()
-                optimizer.step()
-                watch.step()
-        return watch.history
+        return watched(rank)
 
 
 def test_of_two_ranks_the_first_watches_and_nobody_waits(tmp_path):

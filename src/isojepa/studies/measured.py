@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from statistics import fmean, stdev
 
 from isojepa.studies.cells import Label, Row
@@ -60,8 +61,12 @@ def lowest_loss(rows: Sequence[Row], *labels: str) -> list[Row]:
 
 def pairs_of(row: Row) -> int:
     """Pairs that a run was trained on."""
-    recipe = Recipe(**row.config["training"])
-    return sum(recipe.batch_at(step) for step in range(row.steps))
+    return _pairs(Recipe(**row.config["training"]), row.steps)
+
+
+@lru_cache(maxsize=1024)
+def _pairs(recipe: Recipe, steps: int) -> int:
+    return sum(recipe.batch_at(step) for step in range(steps))
 
 
 def cpu_seconds(rows: Sequence[Row]) -> float | None:

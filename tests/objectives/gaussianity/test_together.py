@@ -43,6 +43,7 @@ def test_laws_are_those_of_simulations_of_their_own(dim):
         assert p > 1e-4, test
 
 
+@pytest.mark.slow
 def test_p_values_keep_their_level():
     """Of 200 Gaussian samples, each test rejects at 10 % about one in ten."""
     n, dim, draws, trials = 30, 2, 199, 200
