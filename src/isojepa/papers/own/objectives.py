@@ -33,7 +33,7 @@ SEEDS = 3  # at paper scale
 RHOS = (0.5, 0.7, 0.9, 0.95, 0.99)
 PAIRS = (1_000, 3_000, 10_000, 30_000)
 EMBEDDINGS = (1, 2, 3, 4, 6)  # dimensions, of two latents
-DIMS = (4, 16, 64, 256)  # the last at paper scale alone
+DIMS = (4, 16, 64, 256)
 TARGET = 0.99  # rank correlation of the latent that is found least
 _ALIKE = 1e-3  # of rank correlations
 _NEAR = 0.01  # of R^2
@@ -60,8 +60,7 @@ def cells(scale: str) -> list[Cell]:
         found += _runs("weight", name, weights, seed=seeds, law=LAWS)
         for part, values in varied.items():
             found += _runs(part, name, OWN[name], seed=seeds, **{part: values})
-        dims = DIMS if scale == "paper" else DIMS[:-1]
-        found += _runs("dim", name, OWN[name], dim=dims, embedding=0)  # 0: as many as latents
+        found += _runs("dim", name, OWN[name], dim=DIMS, embedding=0)  # 0: as many as latents
     return found
 
 
