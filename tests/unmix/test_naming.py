@@ -192,7 +192,7 @@ def test_functions_of_one_latent_share_a_lot_and_latents_nothing():
     z, block = rng.standard_normal((20_000, 3)), np.arange(20_000) * 20 // 20_000
     # uncorrelated functions of one latent, of equal signs of size, and one that has nothing to do with them
     y = np.column_stack((np.sin(2 * z[:, 0]), np.cos(2 * z[:, 0]), z[:, 1]))
-    found, sure = shared_functions(torch.tensor(y), block)
+    found, sure, _ = shared_functions(torch.tensor(y), block)
     assert found[0, 1] == pytest.approx(found[1, 0], abs=0.02)
     assert found[0, 1] > 0.5
     assert sure.tolist() == [[False, True, False], [True, False, False], [False, False, False]]
@@ -218,6 +218,7 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "dependent": np.zeros(dim, bool),
         "doubted": np.zeros(dim, bool),
         "links": np.zeros((dim, dim)),
+        "carried": np.zeros((dim, dim)),
         "excess": 1.0,
     }
     return Naming(together=inside, departure=np.array(departure), **(plain | other))
@@ -258,9 +259,36 @@ def test_axes_of_an_encoder_that_is_not_done_keep_names_and_halves_of_a_circle_d
     assert [cue_of(found, axis, 0.01).cause is None for axis in (0, 1)] == [named, named]
 
 
+def test_a_harmonic_is_a_function_of_its_axis_and_no_half_of_a_circle_is_one_of_the_other():
+    rng, rows = np.random.default_rng(0), 20_000
+    block = np.arange(rows) * 20 // rows
+    angle, other = rng.uniform(0, 2 * np.pi, rows), rng.standard_normal(rows)
+    circle = np.column_stack((np.cos(angle), np.sin(angle)))
+    found, _, carried = shared_functions(torch.tensor(circle), block)
+    assert found[0, 1] > 0.9
+    assert np.abs(carried).max() < 0.05
+    z = rng.uniform(-1, 1, rows)
+    harmonic = z**2 - 1 / 3
+    for share in (1.0, 0.5):  # of the variance; the rest is another latent's
+        mixed = np.sqrt(share) * harmonic / harmonic.std() + np.sqrt(1 - share) * other
+        found, _, carried = shared_functions(torch.tensor(np.column_stack((z, mixed))), block)
+        assert carried[0, 1] == pytest.approx(np.sqrt(share), abs=0.05)
+        assert carried[0, 1] > 0.9 * found[0, 1]
+        assert abs(carried[1, 0]) < 0.05
+
+
+def test_the_slower_of_two_axes_has_no_name_if_the_faster_is_no_function_of_it():
+    links = np.array([[0.0, 0.27], [0.27, 0.0]])
+    known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
+    rated = {"correlation": np.array([0.95, 0.8]), **known}
+    for carried, named in ((0.02, False), (0.25, True)):
+        found = naming([], [0.1, 0.1], **rated, carried=np.array([[0.0, carried], [0.0, 0.0]]))
+        assert [cue_of(found, axis, 0.01).cause is None for axis in (0, 1)] == [named, False]
+
+
 def test_of_axes_that_depend_on_each_other_only_the_slower_has_a_name():
     links = np.array([[0.0, 0.5, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    known = {"links": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
+    known = {"links": links, "carried": links, "dependence": links.max(1), "dependent": links.max(1) > 0.1}
     slower = naming([], [0.1, 0.1, 0.1], correlation=np.array([0.95, 0.8, 0.9]), **known)
     assert [cue_of(slower, axis, 0.01).name for axis in range(3)] == ["shape", "none", "shape"]
     assert "depends on another axis (a function of it by 0.50)" in cue_of(slower, 1, 0.01).reason

@@ -445,7 +445,7 @@ def test_rows_that_stand_still_in_places_give_numbers():
 def test_an_axis_that_stands_still_shares_nothing():
     y = torch.from_numpy(sources("uniform", 400, 3)).float()
     y[:, 1] = 0
-    shared, sure = shared_functions(y, np.arange(400) * 20 // 400)
+    shared, sure, _ = shared_functions(y, np.arange(400) * 20 // 400)
     assert np.isfinite(shared).all()
     assert not sure[1].any()
 

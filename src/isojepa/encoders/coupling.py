@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
-from isojepa.encoders.layers import linear
+from isojepa.encoders.layers import identity, linear
 from isojepa.encoders.scaled_coupling import ScaledCoupling
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
@@ -70,10 +70,7 @@ class FreeCoupling(Coupling):
     @checked
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__(dim, layers, seed)
-        self.head: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
-        with torch.no_grad():
-            self.head.weight.copy_(torch.eye(dim))
-            self.head.bias.zero_()
+        self.head = identity(dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""

@@ -14,3 +14,12 @@ def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
         layer.weight.uniform_(-bound, bound, generator=generator)
         layer.bias.uniform_(-bound, bound, generator=generator)
     return layer
+
+
+def identity(dim: int) -> nn.Linear:
+    """A linear layer that begins as the identity."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(dim))
+        layer.bias.zero_()
+    return layer

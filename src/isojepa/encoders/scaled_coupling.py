@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.layers import linear
+from isojepa.encoders.layers import identity, linear
 from isojepa.seeds import generator
 from isojepa.worlds.mixings import check_even
 
@@ -40,10 +40,7 @@ class ScaledCoupling(nn.Module):
         source = generator(seed, "init")
         self.shifts = nn.ModuleList(_network(half, hidden, source) for _ in range(layers))
         self.scales = nn.ModuleList(_network(half, hidden, source) for _ in range(layers))
-        self.head: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
-        with torch.no_grad():
-            self.head.weight.copy_(torch.eye(dim))
-            self.head.bias.zero_()
+        self.head = identity(dim)
         self.in_dim = self.out_dim = self.dim = int(dim)
         self.layers, self.hidden, self.seed = layers, hidden, seed  # what a record makes it again from
 

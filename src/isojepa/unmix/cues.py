@@ -11,6 +11,7 @@ from isojepa.unmix.naming import FOUND, Naming, rates
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
 _DEPENDENT = 0.155  # correlation of functions from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
+_CARRIED = 0.5  # of their dependence, at least, that the faster itself is a function of the slower then
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,17 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> Cue:
 
 
 def _slowest(naming: Naming, axis: int) -> bool:
-    """Whether an axis is slower than all that it depends on much, which may then be harmonics of it."""
+    """Whether all that an axis depends on much are faster, and functions of it: harmonics, or with some in them.
+
+    Two halves of a circle depend on each other too, but neither is a function of the other.
+    """
     others = naming.links[axis] > _DEPENDENT
     if naming.correlation is None or not others.any():
         return not others.any()
     rate = rates(naming.correlation)
-    return bool((rate[others] > _SLOWER * rate[axis]).all())
+    faster = rate > _SLOWER * rate[axis]
+    functions = naming.carried[axis] > _CARRIED * naming.links[axis]
+    return bool((faster & functions)[others].all())
 
 
 def told_of(blocks: Sequence[tuple[int, ...]]) -> str:

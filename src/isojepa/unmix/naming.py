@@ -86,6 +86,7 @@ class Naming:
         dependent: (dim,) whether that is more than `DEPENDENT`, and more than chance.
         doubted: (dim,) whether a departure from normal may be the encoder's own.
         links: (dim, dim) the largest such correlation of every pair.
+        carried: (dim, dim) the largest correlation of a function of each axis with each other axis itself.
         excess: by how much the angles between both halves are larger than rows that do not depend on their
             neighbours would make them, as a factor of the variance.
     """
@@ -102,6 +103,7 @@ class Naming:
     dependent: np.ndarray
     doubted: np.ndarray
     links: np.ndarray
+    carried: np.ndarray
     excess: float
 
 
@@ -148,7 +150,7 @@ def name_axes(
     np.fill_diagonal(apart, False)
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
-    links, partner, dependent = _look_for_dependence(sample, rotation.matrix)
+    links, partner, dependent, carried = _look_for_dependence(sample, rotation.matrix)
     return Naming(
         by_shape=by_shape,
         by_rate=by_rate,
@@ -162,6 +164,7 @@ def name_axes(
         dependent=dependent,
         doubted=doubted,
         links=links,
+        carried=carried,
         excess=_excess(cosines, halves, order, len(sample.first)),
     )
 
@@ -261,17 +264,23 @@ def _beyond_chance(values: np.ndarray, sign: float) -> np.ndarray:
     return np.asarray((value if sign > 0 else np.abs(value)) > reach * error)
 
 
-def _look_for_dependence(sample: Sample, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `_dependence` finds among all rows, and `shared_functions` among some, whichever is more."""
+def _look_for_dependence(
+    sample: Sample, matrix: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What `_dependence` finds among all rows, and `shared_functions` among some, whichever is more.
+
+    Returns:
+        `links`, `partner`, `dependent` and `carried` of a `Naming`.
+    """
     some = slice(None, None, max(1, sample.first.numel() // _LOOKED))
     y, block = turned(sample.first[some], matrix), sample.block[some]
     links, partner, dependent = _dependence(y, block)
     few = slice(None, None, max(1, y.numel() // _SHARED))
-    shared, sure = shared_functions(y[few], block[few])
+    shared, sure, carried = shared_functions(y[few], block[few])
     shared = np.where(sure, shared, 0.0)
     more = shared.max(1) > links.max(1)
     partner = np.where(more, shared.argmax(1), partner)
-    return np.maximum(links, shared), partner, dependent | (shared.max(1) > DEPENDENT)
+    return np.maximum(links, shared), partner, dependent | (shared.max(1) > DEPENDENT), carried
 
 
 def _dependence(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,6 +8,10 @@ correlated on the blocks between, and the other way round, so that chance does n
 
 Polynomials are of values, not of ranks, and those that hardly vary count little: on an axis of two values all
 that they show is the trace of other axes that any estimate leaves.
+
+A harmonic of an axis is a function of it, to the share of its variance that is no other latent's. Of the two
+halves of a circle neither is a function of the other: their squares are. So it is also told how far an axis
+itself, and not a function of it, is one of another.
 """
 
 import math
@@ -24,7 +28,7 @@ _STEPS = 12  # of the power iteration: what is asked is whether there is much, n
 _SURE = 4.0  # standard errors of a correlation of 0
 
 
-def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Correlations of functions of every two axes, and whether both halves of the rows show them.
 
     Args:
@@ -32,7 +36,8 @@ def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarr
         block: (n,) to which each row belongs, from 0.
 
     Returns:
-        (dim, dim) the mean of what both halves say, and (dim, dim) what is beyond chance in both.
+        (dim, dim) the mean of what both halves say; (dim, dim) what is beyond chance in both; and (dim, dim)
+        the correlation of a function of each axis with each other axis itself, the mean of both halves.
     """
     n, dim = y.shape
     spread = y.std(0).clamp_min(1e-30)  # an axis may stand still in every so many rows
@@ -49,11 +54,15 @@ def shared_functions(y: Tensor, block: np.ndarray) -> tuple[np.ndarray, np.ndarr
         (half @ half.T / size).reshape(dim, _DEGREE, dim, _DEGREE).transpose(1, 2)
         for half, size in zip(halves, sizes, strict=True)
     ]
-    found = torch.stack([_held_out(pairs[0], pairs[1]), _held_out(pairs[1], pairs[0])])
-    for one in found:
+    turns = pairs, pairs[::-1]
+    found = torch.stack([_held_out(*turn) for turn in turns])
+    # the first polynomial is the axis itself, and whitening leaves it as it is but for its size
+    carried = torch.stack([_held_out(*(part[..., :1] for part in turn)) for turn in turns])
+    for one in (*found, *carried):
         one.fill_diagonal_(0)
     chance = _SURE / np.sqrt(min(sizes))
-    return found.mean(0).double().numpy(), (found.amin(0) > chance).numpy()
+    sure = (found.amin(0) > chance).numpy()
+    return found.mean(0).double().numpy(), sure, carried.mean(0).double().numpy()
 
 
 def _polynomials(x: Tensor) -> list[Tensor]:
@@ -66,7 +75,7 @@ def _polynomials(x: Tensor) -> list[Tensor]:
 
 def _held_out(found_on: Tensor, shown_on: Tensor) -> Tensor:
     """(dim, dim) correlations on some rows of the functions that share most on others."""
-    right = torch.ones_like(found_on[..., :1])
+    right = torch.ones_like(found_on[..., :1, :]).transpose(2, 3)
     for _ in range(_STEPS):
         left = found_on @ right
         left = left / left.norm(dim=2, keepdim=True).clamp_min(1e-12)
