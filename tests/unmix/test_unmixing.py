@@ -294,6 +294,17 @@ def test_dim_keeps_what_is_slow_however_small_it_is():
     assert np.abs(np.corrcoef(back[:, 0], h[:, 0])[0, 1]) > 0.99
 
 
+def test_it_is_said_how_many_rows_so_many_dimensions_want():
+    # of 40 latents of these laws, 600 rows show none and 16,000 all
+    few, many = (unmix(sources("uniform", rows, 40), straighten=False) for rows in (600, 16_000))
+    assert few.named_ == 0
+    assert few.verdict_.endswith("axes of 40 dimensions that there are: bring 12,800 or more.")
+    assert many.named_ == 40
+    blind = unmix(np.random.default_rng(0).standard_normal((16_000, 40)), straighten=False)
+    assert blind.named_ == 0
+    assert "bring" not in blind.verdict_
+
+
 def test_few_rows_of_independent_latents_are_not_said_to_depend():
     y = sources("laplace", 300, 5)
     assert not any(axis.dependent for axis in unmix(y, straighten=False).axes_)

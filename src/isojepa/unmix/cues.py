@@ -9,6 +9,7 @@ from isojepa.unmix.axes import Cause
 from isojepa.unmix.naming import FOUND, Naming, rates
 
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
+ROWS = 8  # times the square of the dimensions: with fewer rows a search was seen to miss uniform latents
 _DEPENDENT = 0.155  # correlation of functions from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
 _CARRIED = 0.5  # of their dependence, at least, that the faster itself is a function of the slower then
@@ -71,7 +72,7 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> Cue:
 
 
 def _slowest(naming: Naming, axis: int) -> bool:
-    """Whether all that an axis depends on much are faster, and functions of it: harmonics, or with some in them.
+    """Whether all that an axis depends on much are faster, and functions of it, to some part at least.
 
     Two halves of a circle depend on each other too, but neither is a function of the other.
     """
