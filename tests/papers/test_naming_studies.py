@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy
+import torch
 
 from isojepa.certificates.eigenfunctions import predict_r2
 from isojepa.laws import GeneralizedNormal, Normal, Uniform
 from isojepa.papers.own import axes, objectives, refusals
-from isojepa.papers.own.axis_scores import score_axes
+from isojepa.papers.own.axis_scores import score, score_axes
 from isojepa.papers.own.named_worlds import (
     COPULA,
     DISCRETE,
@@ -21,7 +22,7 @@ from isojepa.papers.own.named_worlds import (
     law_of,
     world,
 )
-from isojepa.registry import Context
+from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.studies.cells import Cell, Computation
 from isojepa.studies.evidence import gather, read_evidence
@@ -62,6 +63,17 @@ def test_worlds_have_the_law_and_the_dimension_that_are_asked_for(process, dim):
         assert z.shape == (2000, dim)
         assert (z.abs().max() < 1.8) == (process != GAUSSIAN)  # uniform of variance 1 ends at the root of 3
         assert np.isfinite(batch.views[0].numpy()).all()
+
+
+def test_of_a_collapsed_embedding_the_directions_that_are_left_are_scored():
+    identity = make("world", process=LANGEVIN, law="uniform", dim=2, rho=0.9, mixing="identity")
+    encoder = torch.nn.Linear(2, 2, bias=False)
+    for size, lost in ((1.0, False), (0.0, True), (1e-5, True)):
+        with torch.no_grad():
+            encoder.weight.copy_(torch.tensor([[1.0, 0.3 * size], [0.7, -size]]))
+        found = score(encoder, identity.build(Context()))
+        assert (found["rank"] < 0.5) == lost
+        assert max(found["rank_each"]) > 0.99
 
 
 def test_scores_tell_a_rotation_from_axes_and_axes_from_straight_ones():

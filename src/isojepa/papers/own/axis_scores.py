@@ -28,6 +28,7 @@ from isojepa.worlds.source import Source
 
 PAIRS = 100_000  # that axes are found on
 SCORED = 20_000  # states that they are scored on
+_COLLAPSED = 1e-6  # of the largest variance, below which a direction is rounding
 _SEED = 1  # not that of any training run's data: streams have names of their own besides
 
 
@@ -98,7 +99,8 @@ def latent_rows(row: Row, scores: Mapping[str, Any], latents: Sequence[str], **l
 def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:
     """Measure the axes of a trained encoder in its world, on fresh pairs.
 
-    Of an embedding with more dimensions than latents as many directions are unmixed as there are latents.
+    Of an embedding with more dimensions than latents as many directions are unmixed as there are latents; of
+    one that has collapsed, those that are left.
 
     Args:
         encoder: trained.
@@ -109,8 +111,15 @@ def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:
     z = batch.latents[0]
     views = world.sample(max(PAIRS, each * z.shape[1]), generator(_SEED, "pairs")).views
     h, h_next = (_rows(encoder, view) for view in views)
-    dim = z.shape[1] if h.shape[1] > z.shape[1] else None
-    return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, dim)
+    dim = min(z.shape[1], _spanned(h))
+    asked = None if dim == h.shape[1] else dim
+    return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, asked)
+
+
+def _spanned(h: np.ndarray) -> int:
+    """Directions in which an embedding varies."""
+    values = np.linalg.eigvalsh(np.atleast_2d(np.corrcoef(h.T)))
+    return int((values > _COLLAPSED * values[-1]).sum())
 
 
 def _rows(encoder: nn.Module, x: Tensor) -> np.ndarray:
