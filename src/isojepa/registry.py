@@ -278,8 +278,6 @@ def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[
     Raises:
         ValueError: two settings have one key, or a chosen component does not exist.
     """
-    if default is None and (fixed := _fixed(cls)) is not None:
-        return dict(fixed)
     found: dict[str, Setting] = {}
 
     def add(more: Mapping[str, Setting]) -> None:
@@ -391,18 +389,6 @@ def _default(item: "dataclasses.Field[Any]") -> Any:
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
     return item.default
-
-
-@cache
-def _fixed(cls: type) -> dict[str, Setting] | None:
-    """The settings of a spec within which nothing is chosen; None for another."""
-    items = dataclasses.fields(cls)
-    if any(item.metadata.get("kind") or item.name == "name" for item in items):
-        return None
-    return {
-        item.name: Setting(item.name, _hints(cls)[item.name], _default(item), _helps(cls).get(item.name, ""))
-        for item in items
-    }
 
 
 @cache
