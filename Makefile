@@ -28,8 +28,9 @@ $(TOOLS): $(READY)
 demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/report.html
 	$(RUN)/isojepa demo
 
+# three at once where there are two cores: many tests wait for processes that they start
 test: lint      ## lint, types and the tests
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m 'not slow and not long' tests src
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 3 --dist worksteal -m 'not slow and not long' tests src
 
 test-slow: $(TOOLS) ## the quality claims: trains for minutes
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m slow tests

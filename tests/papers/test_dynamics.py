@@ -84,6 +84,7 @@ def test_a_kept_row_is_what_its_cell_measures(labels):
             assert value == pytest.approx(row.scores[name], rel=1e-4), name
 
 
+@pytest.mark.slow
 def test_the_quick_scale_is_computed_and_reported(tmp_path):
     for cell in STUDY.plan("quick"):
         work(cell.config, tmp_path / "records")

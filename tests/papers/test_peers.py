@@ -124,6 +124,7 @@ def test_a_kept_row_is_what_its_cell_measures(method, dim, rates):
         assert measured[name] == pytest.approx(row.scores[name], abs=1e-3), name
 
 
+@pytest.mark.slow
 def test_the_quick_scale_is_computed_and_reported(tmp_path):
     pytest.importorskip("deeptime")
     for cell in STUDY.plan("quick"):

@@ -123,6 +123,7 @@ def test_the_study_of_doses_saw_the_same_on_the_same_data():
             )
 
 
+@pytest.mark.slow
 def test_the_quick_scale_is_computed_and_reported(tmp_path):
     for one in STUDY.plan("quick"):
         work(one.config, tmp_path / "records")

@@ -89,6 +89,7 @@ def test_scores_are_held_out_states_and_a_gaussian_within_the_support():
     assert set(scores.data[:, 0].astype(np.float32).tolist()) <= set(states)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
 def test_a_tiny_study_writes_its_three_files(tmp_path):
     torch.set_num_threads(1)

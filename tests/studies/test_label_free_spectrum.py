@@ -37,6 +37,7 @@ def test_every_case_has_another_name_and_maps_its_world():
         assert case.encoder(x).shape == (3, case.world.dim)
 
 
+@pytest.mark.slow
 def test_a_small_study_writes_its_files(tmp_path):
     Study(out=tmp_path, paths=60, steps=60, seeds=1, draws=20, training=(), sizes=(40,)).run()
     content = json.loads((tmp_path / "label_free_spectrum.json").read_text())

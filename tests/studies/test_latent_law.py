@@ -209,6 +209,7 @@ def test_published_settings_are_a_line_of_their_own():
     ]
 
 
+@pytest.mark.slow
 def test_quick_runs_from_cells_to_findings(tmp_path):
     cells = STUDY.plan("quick")
     for cell in cells:

@@ -133,6 +133,7 @@ def test_the_measured_kernel_bias_is_that_of_the_population():
         assert found["bias", "kernel", 0.5] == pytest.approx(neighbors.population(law, 0.5, 2.0), rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_tiny_study_writes_its_three_files(tmp_path):
     sizes = neighbors.Sizes(samples=100, queries=50, targets=4, sets=2)
     sets = {"samples": (30, 60), "resamples": 20, "tasks": 2, "sizes": sizes}

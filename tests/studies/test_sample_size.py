@@ -180,6 +180,7 @@ def test_runs_that_failed_or_miss_scores_are_left_out() -> None:
     assert STUDY.report(perfect).summary
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
 def test_more_pairs_recover_more(tmp_path) -> None:
     rows = []

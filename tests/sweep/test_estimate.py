@@ -107,6 +107,7 @@ def test_a_config_that_cannot_be_built_has_a_price_and_fails_later(tmp_path):
     assert prices.counted == 1
 
 
+@pytest.mark.slow
 def test_the_measured_price_is_that_of_the_run(tmp_path, one_thread):
     """On a shared machine within a factor of three, in CPU time; threads that wait would be counted too."""
     config = tiny(steps=150, batch=512, eval_every=50, checkpoint_seconds=9.0)

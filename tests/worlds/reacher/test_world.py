@@ -86,6 +86,7 @@ def test_nothing_that_is_kept_is_rendered_again(world, folder, monkeypatch):
     Reacher.gaussian(0.9, 400, look=SMALL, held_out=50, data=folder).take(torch.arange(9))
 
 
+@pytest.mark.slow
 def test_one_process_and_two_render_the_same_bits(folder, tmp_path):
     z = np.random.default_rng(0).normal(size=(1030, 2)).astype(np.float32)
     one = keep_states(z, {"law": "test"}, SMALL, str(tmp_path / "one"), 1)
