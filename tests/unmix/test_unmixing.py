@@ -9,8 +9,10 @@ import torch
 
 import isojepa
 from isojepa.unmix import Unmixing, unmix, unmixing, whitening
+from isojepa.unmix.cues import few_rows
 from isojepa.unmix.shared import shared_functions
 from isojepa.unmix.unmixing import NotFitted
+from isojepa.unmix.whitening import most_rows
 from tests.unmix.worlds import functions, latents, normal_pairs, normal_paths, overlaps, partners, rotation
 
 
@@ -303,6 +305,10 @@ def test_it_is_said_how_many_rows_so_many_dimensions_want():
     blind = unmix(np.random.default_rng(0).standard_normal((16_000, 40)), straighten=False)
     assert blind.named_ == 0
     assert "bring" not in blind.verdict_
+    assert few_rows(10**8, 256) == ""
+    assert "ask for fewer, by dim" in few_rows(10**8, 512)
+    assert [most_rows(dim) for dim in (1, 2, 64, 256)] == [200_000, 200_000, 200_000, 8 * 256**2]
+    assert most_rows(1024) == 131_072
 
 
 def test_few_rows_of_independent_latents_are_not_said_to_depend():

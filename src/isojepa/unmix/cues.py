@@ -7,9 +7,9 @@ import numpy as np
 
 from isojepa.unmix.axes import Cause
 from isojepa.unmix.naming import FOUND, Naming, rates
+from isojepa.unmix.whitening import SQUARES, most_rows
 
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
-ROWS = 8  # times the square of the dimensions: with fewer rows a search was seen to miss uniform latents
 _DEPENDENT = 0.155  # correlation of functions from which it is not: an encoder that is not done leaves less
 _SLOWER = 1.2  # ratio of rates from which, of two axes that depend on each other, the slower keeps its name
 _CARRIED = 0.5  # of their dependence, at least, that the faster itself is a function of the slower then
@@ -83,6 +83,17 @@ def _slowest(naming: Naming, axis: int) -> bool:
     faster = rate > _SLOWER * rate[axis]
     functions = naming.carried[axis] > _CARRIED * naming.links[axis]
     return bool((faster & functions)[others].all())
+
+
+def few_rows(rows: int, dim: int) -> str:
+    """What is said of a search that found nothing, if rows were few for so many dimensions."""
+    wanted = SQUARES * dim**2
+    if most_rows(dim) < wanted:
+        return f" A search holds too few rows for {dim} dimensions to find all axes: ask for fewer, by dim."
+    if rows < wanted:
+        few = f"In {rows:,} rows a search can miss axes of {dim} dimensions that there are"
+        return f" {few}: bring {wanted:,} or more."
+    return ""
 
 
 def told_of(blocks: Sequence[tuple[int, ...]]) -> str:

@@ -15,7 +15,7 @@ from isojepa.arguments import Parameters, check_count, check_number, check_type,
 from isojepa.certificates.embeddings import real_array
 from isojepa.seeds import numpy_generator
 from isojepa.unmix.axes import Axis, Cause
-from isojepa.unmix.cues import BLIND, ROWS, cue_of, order_of, told_of
+from isojepa.unmix.cues import BLIND, cue_of, few_rows, order_of, told_of
 from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
 from isojepa.unmix.rotations import (
@@ -184,11 +184,8 @@ class Unmixing(Parameters):
             return f"All {count} axes are told apart, each up to its sign."
         if not self.named_:
             first = self.axes_[0]
-            told = f"No axis can be named: {first.reason}."
-            if self.rows_ < (wanted := ROWS * count**2):
-                few = f"In {self.rows_:,} rows a search can miss axes of {count} dimensions that there are"
-                return f"{told} {few}: bring {wanted:,} or more."
-            return told + (BLIND if first.cause is Cause.ALIKE else "")
+            blind = BLIND if first.cause is Cause.ALIKE else ""
+            return f"No axis can be named: {first.reason}.{few_rows(self.rows_, count) or blind}"
         return f"{self.named_} of {count} axes are told apart, each up to its sign; {told_of(self.blocks_)}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from isojepa.unmix.shapes import Shapes, measure_shapes
 BLOCKS = 20  # half of them for each of two fits
 _FEWEST = 2  # where rows depend on their neighbours for long: of two, hardly anything is beyond chance
 _LONG = 3.0  # times that rows forget in a block, at least
-_HELD = 1 << 26  # numbers of one view in memory
-_MOST = 200_000  # rows among which axes are searched
+_HELD = 1 << 27  # numbers of one view in memory
+_MOST = 200_000  # rows among which axes are searched,
+SQUARES = 8  # or so many times the square of the dimensions: in fewer, uniform latents were not found
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
 _FLAT = 1e-6  # variance of a white direction in half of the rows, below which it does not vary there
 _STEEP = 100.0  # times that a direction of standardised rows is made larger, at most, in float32
@@ -173,6 +174,11 @@ def whiten(
     return Whitening(shift + total, matrix, inverse, scale, turned, count)
 
 
+def most_rows(dim: int) -> int:
+    """Rows among which so many axes are searched, at most."""
+    return max(min(max(_MOST, SQUARES * dim**2), _HELD // dim), 4 * dim + BLOCKS)
+
+
 def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
     """White rows that fit memory: all of them, or blocks of successive ones from everywhere.
 
@@ -180,7 +186,7 @@ def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
         ValueError: too few of them are finite.
     """
     rows, kept = len(embeddings), len(whitening.matrix)
-    each = min(rows, max(min(_MOST, _HELD // kept), 4 * kept + BLOCKS)) // BLOCKS
+    each = min(rows, most_rows(kept)) // BLOCKS
     starts = np.linspace(0, rows - each, BLOCKS).round().astype(int)
     if each * BLOCKS >= rows - BLOCKS:  # all of them
         starts, each = np.arange(BLOCKS) * rows // BLOCKS, 0
