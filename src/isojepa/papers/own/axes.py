@@ -30,7 +30,7 @@ from isojepa.training.recipe import Recipe
 TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once straightened
 LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
-DIMS = (4, 8, 16)
+DIMS = {4: range(1), 8: SEEDS, 16: range(1)}  # seeds at standard scale
 # pairs of many latents tell more than a batch can show, unless they are further apart
 RHO = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.8}
 RECIPES: dict[int, tuple[Spec, Recipe]] = {
@@ -58,9 +58,9 @@ def cells(scale: str) -> list[Cell]:
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
-    for dim in DIMS:
-        every = whole or dim < DIMS[-1]
-        found += _runs(LANGEVIN, DISCRETE, dim, MIXED if every else FEWER, SEEDS if every else 0)
+    for dim, seeds in DIMS.items():
+        mixings = MIXED if whole or dim < max(DIMS) else FEWER
+        found += _runs(LANGEVIN, DISCRETE, dim, mixings, SEEDS if whole else seeds)
     found += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
     found += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
     return found + _runs(COPULA, DISCRETE, 2, PLANE, SEEDS if whole else 0)
