@@ -163,8 +163,8 @@ def _leads(name: str, over: str) -> Judge:
     return judge
 
 
-def _reaches(part: str, label: str, text: str) -> Judge:
-    lines = lambda rows: _lines(rows.where(objective=INFONCE), part, label)  # noqa: E731
+def _reaches(part: str, label: str, text: str, objective: str = INFONCE) -> Judge:
+    lines = lambda rows: _lines(rows.where(objective=objective), part, label)  # noqa: E731
     return asks(lines, "rank", lambda rank: rank >= TARGET, text + " ({rank:.4f})")
 
 
@@ -218,5 +218,6 @@ STUDY = Study.of_file(
         pairs=_reaches("pairs", "pairs", "{pairs:,}"),
         embedding=_reaches("embedding", "embedding", "{embedding}"),
         dim=_reaches("dim", "dim", "{dim}"),
+        whitened=_reaches("dim", "dim", "{dim}", WHITENING),
     ),
 )
