@@ -17,6 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # it makes every table anew, on whatever machine
 def test_the_readmes_numbers_are_those_of_the_records():
     done = subprocess.run(

@@ -35,6 +35,7 @@ def test_a_plan_in_an_embedding_costs_less_than_its_bound(capsys):
     assert "regret at most" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_processes_print_the_loss_and_gradient_of_one():
     done = subprocess.run(
         [sys.executable, EXAMPLES / "several_processes.py"], capture_output=True, text=True, check=True

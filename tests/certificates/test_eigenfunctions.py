@@ -102,6 +102,7 @@ def test_a_continuous_spectrum_is_told():
         assert not predict_embedding([Normal(), StudentT(5.0)], [1.0, 1.0]).discrete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law", [Uniform(), bimodal(4.0), GeneralizedNormal(4.0)], ids=["uniform", "bimodal", "4"]
 )

@@ -97,6 +97,7 @@ def test_the_states_of_both_views_tell_rho(rotation):
     assert certificate.bound.rho == pytest.approx(0.9, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0.3, 0.5, 1.0, 2.0])
 def test_a_swirl_is_never_certified_by_its_own_correlation(turn):
     for seed in range(2):

@@ -66,6 +66,7 @@ def test_the_identity_in_many_dimensions_is_not_overfitted():
     assert found.value.low <= 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rho", "dim", "function"),
     [(0.3, 1, "identity"), (0.6, 4, "identity"), (0.95, 2, "cube"), (0.99, 2, "swirl 0.5")],

@@ -109,6 +109,7 @@ def test_an_encoder_of_frames_plans_in_anothers_head_through_a_map(capsys, tmp_p
     assert "cannot embed observations" in err
 
 
+@pytest.mark.slow
 def test_a_record_sees_frames_of_its_own_size(capsys, tmp_path):
     rendering_or_skip()
     for name, channels in (("colours", 3), ("grey", 1)):

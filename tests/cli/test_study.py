@@ -136,6 +136,7 @@ def test_show_tells_claim_source_runs_and_settings(capsys, small):
     assert told["settings"]["encoder.name"] == "coupling"
 
 
+@pytest.mark.slow
 def test_the_list_has_every_study_with_its_runs(capsys):
     _, out = run(capsys, "list", "--json")
     told = {one["name"]: one for one in json.loads(out)}

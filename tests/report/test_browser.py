@@ -201,6 +201,7 @@ def test_a_broken_page_would_be_noticed(tmp_path: Path, window: Page, sample: Sa
 OPEN = "document.querySelectorAll('details').forEach((node) => { node.open = true; })"
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("name", CASES)
 def test_every_page_can_be_read_on_a_desk_and_on_a_phone(tmp_path: Path, window: Page, name: str) -> None:

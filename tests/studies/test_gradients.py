@@ -19,6 +19,7 @@ def adversaries(n, slices=400):
     return torch.cat((z * scale, (z.sign() + 1) * scale, z.round() * 1.5, z.abs() ** 5, z * 0 + scale), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("n", [2, 5, 64])
 def test_no_samples_break_the_bounds(sigma, n):

@@ -133,6 +133,7 @@ TRAIN = [
 ]
 
 
+@pytest.mark.slow
 def test_sigkill_at_random_moments_does_not_change_a_bit(tmp_path):
     whole = start_command(*TRAIN, "--record", tmp_path / "whole")
     whole.join()

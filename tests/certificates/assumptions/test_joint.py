@@ -26,6 +26,7 @@ def products(z, count, dim=2):
     return z.prod(-1).sum(-1) / np.sqrt(count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "n", "seeds"), [(1, 500, 60), (2, 2000, 60), (8, 500, 60), (64, 500, 40)])
 def test_rotations_fail_as_rarely_as_the_level(dim, n, seeds):
     lines = [

@@ -115,6 +115,7 @@ def test_lines_and_certificates_say_how_many_rows_are_left():
     assert all(one.memory > 1 for one in one_path.assumptions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_ideal_paths_are_not_called_non_gaussian(shape):
     found = []

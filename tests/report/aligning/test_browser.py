@@ -9,7 +9,10 @@ from tests.report.aligning.cases import HOSTILE, alignment, comparisons, embeddi
 from tests.report.audit import audit
 from tests.report.browser import CHROMIUM, browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome to open pages in")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome to open pages in"),
+]
 # tables are pushed sideways in frames of their own, and numbers of heat maps lie on colours, not on paper
 APART = """document.querySelectorAll(".scroll, .heat").forEach((one) => { one.style.display = "none"; })"""
 OPEN = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
