@@ -128,7 +128,7 @@ def test_a_signal_waits_for_the_end_of_the_step_and_saves_it(spiral, tmp_path, n
 TRAIN = [
     *("train", "--json"),
     *("--encoder.width", "32", "--encoder.layers", "3", "--objective.slices", "8"),
-    *("--training.steps", "1500", "--training.batch", "128", "--training.eval-every", "25"),
+    *("--training.steps", "3000", "--training.batch", "128", "--training.eval-every", "25"),
     *("--training.eval-samples", "256", "--training.checkpoint-seconds", "0.1"),
 ]
 
