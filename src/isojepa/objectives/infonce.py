@@ -32,6 +32,7 @@ from isojepa.seeds import Stream
 
 _TOGETHER = 1 << 23  # similarities of all slices that are held at once
 _DEPTH = 60.0  # below the largest similarity, e^-60 is nothing even in float64
+_NEAR = 40.0  # of 0, which no similarity exceeds; e^-80 is not yet too small for float32
 
 
 @checked
@@ -174,24 +175,27 @@ def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
     for v in range(count):
         for w in range(v + 1, count):
             similarity = views[v] @ views[w].mT - half_norms[v].unsqueeze(-1) - half_norms[w].unsqueeze(-2)
-            similarity = _without_depths(similarity)
             alignments.append((views[v] - views[w]).square().sum(-1).mean() / 2)
-            forth, back = (torch.logsumexp(similarity, axis).mean() for axis in (-1, -2))
-            regularizers.append((forth + back) / 2 - math.log(n))
+            forth, back = _log_sums(similarity)
+            regularizers.append((forth.mean() + back.mean()) / 2 - math.log(n))
     return torch.stack(alignments).mean(), torch.stack(regularizers).mean()
 
 
-def _without_depths(similarity: Tensor) -> Tensor:
-    """Similarities (..., n, n) raised to 60 below the largest of their row or column, whichever is smaller.
+def _log_sums(similarity: Tensor) -> tuple[Tensor, Tensor]:
+    """log sum exp of the rows and of the columns of similarities (..., n, n), (..., n) each.
 
-    What lies deeper adds e^-60 at most to a sum of at least 1 and gets no gradient either way, but its
-    exponential underflows, which takes the processor several times as long.
+    None is above 0. Where the largest of every row and of every column is near it, one exponential serves
+    both. What lies far below the largest that it is summed with adds nothing and gets no gradient either way,
+    but its exponential underflows, which takes the processor several times as long: it is raised.
     """
     known = similarity.detach()
-    if known.amin() > -_DEPTH:
-        return similarity
-    tops = torch.minimum(known.amax(-1, keepdim=True), known.amax(-2, keepdim=True))
-    return torch.maximum(similarity, tops - _DEPTH)
+    rows, columns = known.amax(-1, keepdim=True), known.amax(-2, keepdim=True)
+    if rows.amin() > -_NEAR and columns.amin() > -_NEAR:
+        powers = similarity.clamp_min(-2 * _NEAR).exp()
+        return powers.sum(-1).log(), powers.sum(-2).log()
+    if known.amin() < -_DEPTH:
+        similarity = torch.maximum(similarity, torch.minimum(rows, columns) - _DEPTH)
+    return torch.logsumexp(similarity, -1), torch.logsumexp(similarity, -2)
 
 
 def _project(views: Tensor, frames: Tensor) -> Tensor:
