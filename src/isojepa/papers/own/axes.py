@@ -7,6 +7,7 @@ of one rate. InfoNCE with the kernel that fits the world's correlation is what d
 
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 from isojepa.config import Config
@@ -30,7 +31,7 @@ from isojepa.training.recipe import Recipe
 TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once straightened
 LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
-DIMS = {4: range(1), 8: SEEDS, 16: range(1)}  # seeds at standard scale
+DIMS = (4, 8, 16)
 # pairs of many latents tell more than a batch can show, unless they are further apart
 RHO = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.8}
 RECIPES: dict[int, tuple[Spec, Recipe]] = {
@@ -39,44 +40,53 @@ RECIPES: dict[int, tuple[Spec, Recipe]] = {
     8: (MLPSpec(width=192, layers=4), Recipe(steps=6000, batch=512, learning_rate=3e-3)),
     16: (MLPSpec(width=256, layers=4), Recipe(steps=10_000, batch=512, learning_rate=3e-3)),
 }
-# encoders of the form of a mixing, for whose products of many latents a perceptron needs too long
-MATCHED: dict[str, Spec] = {
+PERCEPTRON, FORMED = "GELU perceptron", "of its form"
+# encoders of the form of what undoes a mixing: of many latents a perceptron learns that from too many pairs
+FORMS: dict[str, Spec] = {
     "affine-coupling": FreeCouplingSpec(layers=2, hidden=32),
     "additive-coupling": FreeCouplingSpec(layers=2),
 }
-MATCHED_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
+FORM_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
+LIFTS = ("lift", "steeper lift")
+SINH = MLPSpec(width=64, layers=3, activation="sinh")
+SINH_RECIPE = Recipe(batch=512, learning_rate=1e-2)
+SINH_STEPS = 500  # for each latent
 EACH = 25_000  # pairs for each latent, that axes of many are found on
-MANY = 8  # latents, from which couplings have an encoder of their form
+MANY = 8  # latents, from which encoders have the form of what undoes the mixing
 BLIND = (GAUSSIAN, COPULA)
-FEWER = tuple(name for name in MIXED if name != "steeper lift")  # of sixteen latents, at standard scale
 
 
 def cells(scale: str) -> list[Cell]:
-    """Laws, mixings and dimensions; at paper scale three seeds and all mixings of everything."""
+    """Laws, mixings and dimensions, three seeds each; at paper scale three of everything else too."""
     if scale == "quick":
-        quick = crossed(_config, process=LANGEVIN, law="uniform", dim=2, mixing="sinusoid", seed=0)
+        quick = _runs(LANGEVIN, "uniform", 2, "sinusoid", 0)
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
-    for dim, seeds in DIMS.items():
-        mixings = MIXED if whole or dim < max(DIMS) else FEWER
-        found += _runs(LANGEVIN, DISCRETE, dim, mixings, SEEDS if whole else seeds)
+    for dim in DIMS:
+        found += _runs(LANGEVIN, DISCRETE, dim, MIXED, SEEDS, PERCEPTRON if dim < MANY else FORMED)
+    # perceptrons all the same, to see what the form is worth
+    found += _runs(LANGEVIN, DISCRETE, 8, LIFTS, SEEDS)
+    found += _runs(LANGEVIN, DISCRETE, 16, LIFTS if whole else "lift", SEEDS if whole else 0)
     found += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
     found += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
     return found + _runs(COPULA, DISCRETE, 2, PLANE, SEEDS if whole else 0)
 
 
-def _runs(process: str, law: Any, dim: int, mixing: Any, seed: Any) -> list[Cell]:
-    return crossed(_config, process=process, law=law, dim=dim, mixing=mixing, seed=seed)
+def _runs(process: str, law: Any, dim: int, mixing: Any, seed: Any, encoder: str = PERCEPTRON) -> list[Cell]:
+    return crossed(_config, process=process, law=law, dim=dim, mixing=mixing, encoder=encoder, seed=seed)
 
 
-def _config(process: str, law: str, dim: int, mixing: str, seed: int) -> Config:
-    encoder, recipe = RECIPES[dim]
-    if dim >= MANY and mixing in MATCHED:
-        encoder, recipe = MATCHED[mixing], MATCHED_RECIPE
+def _config(process: str, law: str, dim: int, mixing: str, encoder: str, seed: int) -> Config:
+    if encoder == PERCEPTRON:
+        spec, recipe = RECIPES[dim]
+    elif mixing in LIFTS:
+        spec, recipe = SINH, replace(SINH_RECIPE, steps=SINH_STEPS * dim)
+    else:
+        spec, recipe = FORMS[mixing], FORM_RECIPE
     return Config(
         world=world(process, law, mixing, dim, RHO[dim]),
-        encoder=encoder,
+        encoder=spec,
         objective=InfoNCESpec(sigma="matched"),
         training=replace(recipe, eval_every=recipe.steps, eval_samples=2000),
         seed=seed,
@@ -84,7 +94,9 @@ def _config(process: str, law: str, dim: int, mixing: str, seed: int) -> Config:
 
 
 def _named_worlds(rows: Rows) -> Rows:
-    return rows.where(process=LANGEVIN, law=tuple(DISCRETE))
+    """Worlds with names, once each: of many latents the encoders that have the form of what undoes them."""
+    own = rows.where(process=LANGEVIN, law=tuple(DISCRETE))
+    return Rows(row for row in own if row.labels["encoder"] == FORMED or int(row.labels["dim"]) < MANY)
 
 
 def _each(rows: Rows) -> Lines:
@@ -104,7 +116,27 @@ def _worst(own: Rows) -> dict[str, Value]:
 
 
 def _by_law(rows: Rows) -> Lines:
-    return rows.where(process=LANGEVIN).lines(["law", "dim"], _worst)
+    heavy = rows.where(process=LANGEVIN, law=tuple(HEAVY))
+    return Rows([*_named_worlds(rows), *heavy]).lines(["law", "dim"], _worst)
+
+
+def _forms(rows: Rows) -> Lines:
+    """Both kinds of encoders where there are both: the least over seeds, and the mean time to train."""
+    return rows.where(process=LANGEVIN, dim=lambda dim: dim >= MANY, mixing=LIFTS).lines(
+        ["dim", "mixing", "law", "encoder"], _worst, seconds=lambda own: fmean(row.seconds for row in own)
+    )
+
+
+def _better(rows: Rows) -> Lines:
+    """By how much the encoder of the form comes nearer to the latents than a perceptron of the same world."""
+    pairs = rows.where(process=LANGEVIN, dim=lambda dim: dim >= MANY, mixing=LIFTS)
+    found = Lines()
+    for (dim, mixing, law, seed), own in pairs.by("dim", "mixing", "law", "seed").items():
+        known = {row.labels["encoder"]: 1 - row.scores["straight"] for row in own}
+        if len(known) == 2:
+            line = {"dim": dim, "mixing": mixing, "law": law, "seed": seed}
+            found.append(line | {"ratio": known[PERCEPTRON] / known[FORMED]})
+    return found
 
 
 def _blind(rows: Rows) -> Lines:
@@ -123,6 +155,7 @@ def _numbers(rows: Rows) -> dict[str, Value]:
         "pairs": PAIRS,
         "more": EACH,
         "many": MANY,
+        "width": SINH.width,
         "scored": SCORED,
         "lost": lost or None,
         "limit": LOST,
@@ -148,7 +181,7 @@ STUDY = Study.of_file(
     source="nothing published: what the converse of Theorem 2 leaves open outside the Gaussian",
     cells=cells,
     score=partial(score, each=EACH),
-    tables=TableSpec.named(laws=_by_law, each=_each, blind=_blind),
+    tables=TableSpec.named(laws=_by_law, forms=_forms, each=_each, blind=_blind),
     charts=[ChartSpec("recovery", _panels, 3, (4.4, 4.4))],
     statements=Statement.named(
         rank=_reaches("rank"),
@@ -156,6 +189,7 @@ STUDY = Study.of_file(
         named=asks(
             _each, "missing", at_most(0), "{law}, {dim} latents, {mixing}, seed {seed} ({named:.0f} named)"
         ),
+        forms=asks(_better, "ratio", lambda ratio: ratio > 1, "{law}, {dim} latents, {mixing} ({ratio:.1f})"),
         blind=asks(_blind, "any", at_most(0), "{law} ({process}: {any} of {runs} runs)"),
     ),
     numbers=_numbers,
