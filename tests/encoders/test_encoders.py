@@ -9,9 +9,9 @@ import torch
 from scipy import stats
 from scipy.special import erf
 
-from isojepa.encoders import MLP, Coupling, ScaledCoupling
+from isojepa.encoders import MLP, Coupling, ScaledCoupling, mlp
 from isojepa.seeds import generator
-from isojepa.worlds import AdditiveCoupling, AffineCoupling
+from isojepa.worlds import AdditiveCoupling, AffineCoupling, Lift
 from tests.reference.global_state import untouched
 
 
@@ -51,16 +51,58 @@ def test_mlp_has_the_parameters_of_its_layers(in_dim, out_dim, width, layers):
     assert sum(p.numel() for p in MLP(in_dim, out_dim, width, layers).parameters()) == truth
 
 
-def test_mlp_is_linear_maps_with_gelu_between():
-    encoder = MLP(3, 2, width=5, layers=3, seed=4).double()
+ACTIVATIONS = {
+    "gelu": lambda h: h * 0.5 * (1 + erf(h / math.sqrt(2))),
+    "relu": lambda h: np.maximum(h, 0),
+    "silu": lambda h: h / (1 + np.exp(-h)),
+    "sinh": np.sinh,
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_mlp_is_linear_maps_with_its_activation_between(activation):
+    encoder = MLP(3, 2, width=5, layers=3, seed=4, activation=activation).double()
     x = torch.randn(2, 6, 3, generator=generator(0, "x"), dtype=torch.float64)
     parts = [p.detach().numpy() for p in encoder.parameters()]
     h = x.numpy()
     for layer in range(3):
         h = h @ parts[2 * layer].T + parts[2 * layer + 1]
         if layer < 2:
-            h = h * 0.5 * (1 + erf(h / math.sqrt(2)))
+            h = ACTIVATIONS[activation](h)
     np.testing.assert_allclose(encoder(x).detach(), h, rtol=1e-10, atol=1e-12)
+
+
+def test_all_activations_are_known_by_name_and_others_are_refused():
+    assert set(ACTIVATIONS) == set(mlp.ACTIVATIONS)
+    with pytest.raises(
+        ValueError, match=r"activation must be one of gelu, .*got 'gleu'; did you mean 'gelu'"
+    ):
+        MLP(2, 2, activation="gleu")
+
+
+def test_sinh_goes_on_straight_where_it_would_overflow():
+    x = torch.tensor([-1e30, -7.0, -6.0, -1.0, 0.0, 5.9, 6.1, 1e30], requires_grad=True)
+    y = mlp.Sinh()(x)
+    y.sum().backward()
+    near = x.detach().double().clamp(-6, 6)
+    straight = torch.sinh(near) + math.cosh(6) * (x.detach().double() - near)
+    torch.testing.assert_close(y.double(), straight, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(x.grad.double(), torch.cosh(near), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("gain", [3.0, 6.0])
+def test_a_sinh_perceptron_with_the_weights_of_the_lift_undoes_it(gain):
+    lift = Lift(4, 8, gain=gain, seed=1)
+    encoder = MLP(8, 4, width=4, layers=3, activation="sinh")
+    first, second, outer = lift.rotations
+    with torch.no_grad():
+        weights = outer.T[:4], second.T / gain, first.T / gain
+        for layer, weight in zip(encoder.body[::2], weights, strict=True):
+            layer.weight.copy_(weight)
+            layer.bias.zero_()
+    z = torch.randn(100, 4, generator=generator(0, "z"))
+    torch.testing.assert_close(encoder(lift(z)), z, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("dim", "layers", "seed"), [(2, 4, 0), (8, 1, 3), (64, 4, 1), (16, 7, 2)])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isojepa.objectives import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
-from isojepa.objectives.infonce import draw_frames
+from isojepa.objectives.infonce import _log_sums, draw_frames
 from isojepa.seeds import generator
 from tests.reference.global_state import untouched
 from tests.reference.naive_infonce import naive_terms
@@ -266,3 +266,28 @@ def test_similarities_too_deep_for_a_float_change_neither_value_nor_gradient(dim
     naive.backward()
     assert loss.total.item() == pytest.approx(naive.item(), rel=1e-12)
     torch.testing.assert_close(views.grad, plain.grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [0.3, 3.0, 5.0, 8.0])
+def test_sums_by_one_exponential_and_by_two_are_torchs_logsumexp(scale, dtype):
+    """From views whose similarities are all near 0 to those where one exponential would underflow."""
+    views = (scale * sample(batch=40, dtype=dtype)).requires_grad_()
+    similarity = -(torch.cdist(*views) ** 2) / 2
+    rows, columns = _log_sums(similarity)
+    truth = torch.logsumexp(similarity, 1), torch.logsumexp(similarity, 0)
+    close = {"rtol": 1e-12, "atol": 1e-12} if dtype is torch.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(rows, truth[0], **close)
+    torch.testing.assert_close(columns, truth[1], **close)
+    upstream = torch.linspace(0.5, 1.5, 40, dtype=dtype)
+    ours, theirs = (
+        torch.autograd.grad((upstream * a + upstream**2 * b).sum(), views, retain_graph=True)[0]
+        for a, b in ((rows, columns), truth)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-4 if dtype is torch.float32 else 1e-10, atol=1e-5)
+
+
+def test_a_view_that_is_not_a_number_makes_a_loss_that_is_none():
+    views = sample()
+    views[0, 3] = math.nan
+    assert math.isnan(InfoNCE()(views).total.item())
