@@ -50,7 +50,7 @@ FORM_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
 LIFTS = ("lift", "steeper lift")
 SINH = MLPSpec(width=64, layers=3, activation="sinh")
 SINH_RECIPE = Recipe(batch=512, learning_rate=1e-2)
-SINH_STEPS = 500  # for each latent
+SINH_STEPS = 400  # for each latent
 EACH = 25_000  # pairs for each latent, that axes of many are found on
 MANY = 8  # latents, from which encoders have the form of what undoes the mixing
 BLIND = (GAUSSIAN, COPULA)
