@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import isojepa
+from isojepa.certificates.embeddings import Embeddings
 from isojepa.unmix import Unmixing, unmix, unmixing, whitening
 from isojepa.unmix.cues import few_rows
 from isojepa.unmix.shared import shared_functions
@@ -305,10 +306,57 @@ def test_it_is_said_how_many_rows_so_many_dimensions_want():
     blind = unmix(np.random.default_rng(0).standard_normal((16_000, 40)), straighten=False)
     assert blind.named_ == 0
     assert "bring" not in blind.verdict_
-    assert few_rows(10**8, 256) == ""
-    assert "ask for fewer, by dim" in few_rows(10**8, 512)
+    assert few_rows(8 * 512**2, 512) == "" != few_rows(8 * 512**2 - 1, 512)
     assert [most_rows(dim) for dim in (1, 2, 64, 256)] == [200_000, 200_000, 200_000, 8 * 256**2]
     assert most_rows(1024) == 131_072
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_axes_that_the_rows_in_memory_do_not_show_are_found_in_passes_over_all(monkeypatch, paired):
+    dim, held = 32, 600
+    q = rotation(dim)
+    h, h_next = (view @ q.T for view in latents(["uniform"] * dim, 0.8, 9_000))
+    h_next = h_next if paired else None
+    monkeypatch.setattr(whitening, "_HELD", held * dim)
+    few = unmix(h[:held], None if h_next is None else h_next[:held], straighten=False, tolerance=0)
+    assert few.named_ < dim / 2
+    found = unmix(h, h_next, straighten=False, tolerance=0)
+    assert found.named_ == dim
+    assert overlaps(found, q).max(1).min() > 0.995
+
+
+def test_passes_over_halves_see_every_row_once_and_those_of_a_half_alone(monkeypatch):
+    monkeypatch.setattr(whitening, "_READ", 100)
+    monkeypatch.setattr(whitening, "_HELD", 2 * 200)
+    monkeypatch.setattr(whitening, "_MOST", 200)
+    rng = np.random.default_rng(0)
+    number = rng.permutation(3_001)  # which row it is
+    rows = np.column_stack((number, rng.standard_normal(3_001)))
+    rows[17] = np.nan
+    embeddings = Embeddings(rows, drop=True)
+    made = whitening.whiten(embeddings)
+    sample = whitening.take_sample(embeddings, made)
+    pieces = []
+
+    def look(y, scores):
+        pieces.append(y.T)
+        return torch.zeros(2, 2), torch.zeros(2)
+
+    def numbers(white):
+        return (white.double().numpy() @ made.inverse.T + made.mean)[:, 0].round().astype(int).tolist()
+
+    monkeypatch.setattr(whitening, "measure_shapes", look)
+    seen = []
+    for one_pass in whitening.passes_over_halves(embeddings, made, sample):
+        pieces.clear()
+        one_pass(np.eye(2), torch.zeros(4, 2))
+        assert len(pieces) > 5
+        seen.append(numbers(torch.cat(pieces)))
+    assert sorted(seen[0] + seen[1]) == sorted(np.delete(number, 17).tolist())
+    for which, own in enumerate(seen):
+        held = numbers(sample.half(which).first)
+        assert len(held) > 90
+        assert set(held) <= set(own)
 
 
 def test_few_rows_of_independent_latents_are_not_said_to_depend():

@@ -7,7 +7,7 @@ import numpy as np
 
 from isojepa.unmix.axes import Cause
 from isojepa.unmix.naming import FOUND, Naming, rates
-from isojepa.unmix.whitening import SQUARES, most_rows
+from isojepa.unmix.whitening import wanted_rows
 
 BLIND = " In a Gaussian world of one rate, and in a copula world of one rate, nothing could."
 _DEPENDENT = 0.155  # correlation of functions from which it is not: an encoder that is not done leaves less
@@ -87,13 +87,11 @@ def _slowest(naming: Naming, axis: int) -> bool:
 
 def few_rows(rows: int, dim: int) -> str:
     """What is said of a search that found nothing, if rows were few for so many dimensions."""
-    wanted = SQUARES * dim**2
-    if most_rows(dim) < wanted:
-        return f" A search holds too few rows for {dim} dimensions to find all axes: ask for fewer, by dim."
-    if rows < wanted:
-        few = f"In {rows:,} rows a search can miss axes of {dim} dimensions that there are"
-        return f" {few}: bring {wanted:,} or more."
-    return ""
+    wanted = wanted_rows(dim)
+    if rows >= wanted:
+        return ""
+    few = f"In {rows:,} rows a search can miss axes of {dim} dimensions that there are"
+    return f" {few}: bring {wanted:,} or more."
 
 
 def told_of(blocks: Sequence[tuple[int, ...]]) -> str:

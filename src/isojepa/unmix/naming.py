@@ -21,6 +21,7 @@ beyond chance, of the axis or of all axes together.
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,10 +32,12 @@ from torch import Tensor
 from isojepa.linear import nearest_rotation
 from isojepa.unmix.departures import departures, refuted_departures, shown_departures, world_departure
 from isojepa.unmix.rotations import (
+    Pass,
     Rotation,
     find_rotation,
     pass_over,
     refine_rotation,
+    search_passes,
     squares_go_together,
 )
 from isojepa.unmix.shapes import measure_kappa
@@ -175,9 +178,14 @@ def rates(correlation: np.ndarray) -> np.ndarray:
 
 
 def find_halves(
-    sample: Sample, source: np.random.Generator, tolerance: float = 0.0
+    sample: Sample,
+    source: np.random.Generator,
+    tolerance: float = 0.0,
+    passes: Sequence[Pass] = (),
 ) -> tuple[Rotation, Rotation]:
     """Axes of every other block of rows and of those between, each from a start of its own.
+
+    With passes over more rows of each half than the sample holds, these are searched.
 
     Shapes that pairs of the other half show not to be the world's are heard no more: what an encoder left
     must not outweigh the rates.
@@ -185,8 +193,10 @@ def find_halves(
     found = []
     for which in (0, 1):
         half, own = sample.half(which).whitened()
-        lagged = half.lagged()
-        rotation = find_rotation(half.first, lagged, source)
+        lagged, start = half.lagged(), None
+        if passes:
+            start = nearest_rotation(search_passes(passes[which], len(own), source) @ np.linalg.inv(own))
+        rotation = find_rotation(half.first, lagged, source, start)
         axes = nearest_rotation(rotation.matrix @ own)
         world = _world_departures(sample.half(1 - which), axes) if tolerance > 0 else None
         if world is not None and (false := refuted_departures(world, tolerance)).any():

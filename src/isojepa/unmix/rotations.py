@@ -39,6 +39,7 @@ from isojepa.unmix.shapes import (
 )
 
 _SEARCH = 30  # steps of the search at most until axes settle, each time that it begins with more rows
+_SEARCH_PASSES = 60  # over rows that are not in memory, at most
 _FEWEST = 10_000  # rows that it begins with, at least
 _FEW = 500  # rows whose cumulants say little
 _MORE = 4  # times as many rows the next time
@@ -98,15 +99,21 @@ class Rotation:
         return float(np.log1p(rows * self.information[pairs]).sum() / 2)
 
 
-def find_rotation(white: Tensor, lagged: Sequence[np.ndarray], source: np.random.Generator) -> Rotation:
+def find_rotation(
+    white: Tensor,
+    lagged: Sequence[np.ndarray],
+    source: np.random.Generator,
+    start: np.ndarray | None = None,
+) -> Rotation:
     """Search the axes of white rows from a random rotation.
 
     Args:
         white: (n, dim) float32, of covariance I.
         lagged: (dim, dim) symmetric lagged covariances of the same rows, as many as there are lags.
         source: draws the first rotation.
+        start: what a search among more rows than these has found; None to search among these.
     """
-    starts = [_search(white, source)]
+    starts = [_search(white, source) if start is None else start]
     together = squares_go_together(white, starts[0])
     if together:
         starts += [_search_side(white, source, side) for side in (1.0, -1.0)]
@@ -167,6 +174,18 @@ def _search(white: Tensor, source: np.random.Generator) -> np.ndarray:
             times *= _MORE
             rows, steps = _some(white, len(basis), times) @ _transposed(basis, white), 0
     return nearest_rotation(np.concatenate((*settled, inner @ basis)))
+
+
+def search_passes(one_pass: Pass, dim: int, source: np.random.Generator) -> np.ndarray:
+    """The same in more rows than memory holds, each step one pass over all of them."""
+    matrix = nearest_rotation(source.standard_normal((dim, dim)))
+    for _ in range(_SEARCH_PASSES):
+        found = one_pass(matrix, cubic_scores(dim))
+        move = nearest_rotation(found.products - np.diag(found.slopes))
+        matrix = np.asarray(move @ matrix)
+        if 1 - np.abs(np.diag(move)).min() < _SETTLED:
+            break
+    return matrix
 
 
 def _search_side(white: Tensor, source: np.random.Generator, side: float) -> np.ndarray:

@@ -26,7 +26,15 @@ from isojepa.unmix.rotations import (
     squares_go_together,
 )
 from isojepa.unmix.warps import Warp, dewarp
-from isojepa.unmix.whitening import Sample, Whitening, pass_over_all, take_sample, whiten
+from isojepa.unmix.whitening import (
+    Sample,
+    Whitening,
+    pass_over_all,
+    passes_over_halves,
+    take_sample,
+    wanted_rows,
+    whiten,
+)
 
 TOLERANCE = 0.01
 _PASSES = 4  # over all rows, where they are more than are searched
@@ -109,8 +117,11 @@ class Unmixing(Parameters):
         whitening = whiten(embeddings, self.dim, later)
         sample = take_sample(embeddings, whitening)
         tell(1, 4, "axes")
-        halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance)
         rows = len(sample.first)
+        # what memory does not hold, and a search needs, is read again for each of its steps
+        short = rows < min(whitening.rows, wanted_rows(len(whitening.matrix)))
+        passes = passes_over_halves(embeddings, whitening, sample) if short else []
+        halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance, passes)
         start, shaped = mean_rotation(halves, rows)
         together = squares_go_together(sample.first, start)
         rotation = refine_rotation(

@@ -5,9 +5,9 @@ rows as fit `_HELD` numbers, in blocks of successive rows from everywhere: rows 
 neighbours, and what is said of them rests on blocks that hardly do, fewer where rows forget slowly.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ BLOCKS = 20  # half of them for each of two fits
 _FEWEST = 2  # where rows depend on their neighbours for long: of two, hardly anything is beyond chance
 _LONG = 3.0  # times that rows forget in a block, at least
 _HELD = 1 << 27  # numbers of one view in memory
+_READ = 1 << 22  # numbers read at once
 _MOST = 200_000  # rows among which axes are searched,
-SQUARES = 8  # or so many times the square of the dimensions: in fewer, uniform latents were not found
+_SQUARES = 8  # or so many times the square of the dimensions: in fewer, uniform latents were not found
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
 _FLAT = 1e-6  # variance of a white direction in half of the rows, below which it does not vary there
 _STEEP = 100.0  # times that a direction of standardised rows is made larger, at most, in float32
@@ -174,9 +175,14 @@ def whiten(
     return Whitening(shift + total, matrix, inverse, scale, turned, count)
 
 
+def wanted_rows(dim: int) -> int:
+    """Rows in which a search of so many axes finds them, roughly."""
+    return _SQUARES * dim**2
+
+
 def most_rows(dim: int) -> int:
-    """Rows among which so many axes are searched, at most."""
-    return max(min(max(_MOST, SQUARES * dim**2), _HELD // dim), 4 * dim + BLOCKS)
+    """Rows that are held to search so many axes among, at most."""
+    return max(min(max(_MOST, wanted_rows(dim)), _HELD // dim), 4 * dim + BLOCKS)
 
 
 def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
@@ -221,12 +227,31 @@ def _count_blocks(white: Tensor) -> int:
 
 def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     """A pass over all rows, read in pieces."""
+    return _pass_over(whitening, lambda: (chunk.h for chunk in embeddings.chunks()))
+
+
+def passes_over_halves(embeddings: Embeddings, whitening: Whitening, sample: Sample) -> list[Pass]:
+    """Passes over all rows that lie where every other block of a sample does, and over those between."""
+    count = int(sample.block[-1]) + 1
+    edges = (np.arange(count + 1) * len(embeddings) // count).tolist()
+    rows = max(4 * embeddings.dim, _READ // embeddings.dim)
+
+    def half(which: int) -> Iterator[np.ndarray]:
+        for block in range(which, count, 2):
+            for start in range(edges[block], edges[block + 1], rows):
+                yield embeddings.rows(start, min(start + rows, edges[block + 1])).h
+
+    return [_pass_over(whitening, partial(half, which)) for which in (0, 1)]
+
+
+def _pass_over(whitening: Whitening, chunks: Callable[[], Iterable[np.ndarray]]) -> Pass:
+    """A pass over rows of the first view, which are read anew each time."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
         turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).astype(np.float32))
         kept = len(matrix)
         products, slopes, count = np.zeros((kept, kept)), np.zeros(kept), 0
-        for piece in _pieces(embeddings, whitening):
+        for piece in _pieces(chunks(), whitening):
             found = measure_shapes(turn @ piece.T, scores)
             products += found[0].double().numpy()
             slopes += found[1].double().numpy()
@@ -236,11 +261,11 @@ def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
     return one_pass
 
 
-def _pieces(embeddings: Embeddings, whitening: Whitening) -> Iterator[Tensor]:
-    """All rows of the first view, standardised, float32, so many at once as stay near the processor."""
+def _pieces(chunks: Iterable[np.ndarray], whitening: Whitening) -> Iterator[Tensor]:
+    """Rows standardised, float32, so many at once as stay near the processor."""
     width = len(whitening.mean)
-    for chunk in embeddings.chunks():
-        rows = torch.from_numpy(((chunk.h - whitening.mean) / whitening.scale).astype(np.float32))
+    for chunk in chunks:
+        rows = torch.from_numpy(((chunk - whitening.mean) / whitening.scale).astype(np.float32))
         yield from rows.split(max(width, (1 << 20) // width))
 
 
