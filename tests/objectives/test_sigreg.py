@@ -22,6 +22,7 @@ from isojepa.objectives.gaussianity import fused as sweeps
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.seeds import generator
+from tests.processes import run
 from tests.reference.global_state import untouched
 from tests.reference.textbook_sigreg import pairs_statistic, textbook, with_gradient
 
@@ -352,6 +353,7 @@ import resource, torch
 from isojepa import generator
 from isojepa.objectives import SIGReg
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+torch.set_num_threads(1)
 SIGReg(2, knots=65)(torch.randn(8, 4, requires_grad=True)).backward()
 for dtype in (torch.float32, torch.float64):
     x = torch.randn(20_000, 4, generator=generator(0), dtype=dtype, requires_grad=True)
@@ -359,10 +361,7 @@ for dtype in (torch.float32, torch.float64):
     SIGReg(256, knots=65)(x).backward()
     print(peak() - before)
 """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = run(code)
     assert done.returncode == 0, done.stderr[-800:]
     product = 20_000 * 256 * 65
     for grown, width in zip(map(int, done.stdout.split()), (4, 8), strict=True):
@@ -520,7 +519,7 @@ first = [m(x, generator(1)).item() for m in modules]
 torch.set_default_dtype(torch.float32)
 assert first == [m(x, generator(1)).item() for m in modules], first
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code).check_returncode()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import ast
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import isojepa
 from isojepa.worlds import rendering
 from isojepa.worlds.rendering import NoRendering, Renderer, backend, import_mujoco
+from tests.processes import run
 from tests.rendering import rendering_or_skip
 
 SPHERE = (
@@ -50,7 +49,7 @@ def test_importing_changes_nothing_and_brings_no_mujoco():
         "import isojepa.worlds.rendering, isojepa.worlds.environments\n"
         "assert dict(os.environ) == before, 'environment'; assert 'mujoco' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code).check_returncode()
 
 
 def test_drawing_leaves_the_variable_as_it_was():
