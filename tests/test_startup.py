@@ -13,6 +13,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.cli.main import COMMANDS
+from tests.processes import run
 from tests.sweep.cells import tiny, write_study
 
 HEAVY = {"torch", "numba", "scipy.stats", "scipy.optimize", "matplotlib", "lightning_fabric", "sympy"}
@@ -22,12 +23,13 @@ SMALL = [
 ]
 
 
-def loaded(code: str) -> set[str]:
-    """The heavy modules that a process has after some code."""
-    tell = f"import json, sys; sys.stderr.write(json.dumps(sorted({HEAVY!r} & set(sys.modules))))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{tell}"], capture_output=True, text=True, check=False
-    )
+def loaded(code: str, new: bool = True) -> set[str]:
+    """The heavy modules that a process has after some code: a new process, or one that has torch already."""
+    code += f"\nimport json, sys; sys.stderr.write(json.dumps(sorted({HEAVY!r} & set(sys.modules))))"
+    if new:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    else:
+        done = run(code)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))
 
@@ -109,4 +111,4 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
         "    assert 'matplotlib' not in sys.modules, command\n"
         "from isojepa.sweep.plan import find_studies\nfind_studies(['all'])"
     )
-    assert "matplotlib" not in loaded(code)
+    assert "matplotlib" not in loaded(code, new=False)
