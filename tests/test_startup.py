@@ -93,7 +93,10 @@ def test_the_table_of_commands_has_the_first_lines_of_their_docstrings(name):
     assert (inspect.getdoc(found) or "").splitlines()[0] == command.summary
 
 
-def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
+@pytest.mark.parametrize(
+    "worker", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with a worker"]
+)
+def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path, worker):
     np.save(tmp_path / "h.npy", np.random.default_rng(0).normal(size=(200, 2)))
     study = write_study(tmp_path / "study.py", {"0": tiny()})
     commands = [
@@ -102,8 +105,9 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
         ["train", *SMALL, "--record", tmp_path / "run"],
         ["certify", tmp_path / "h.npy"],
         ["certify", tmp_path / "run", "--samples", 500],
-        ["sweep", study, "--estimate", "--workers", 1, "--records", tmp_path / "records"],
     ]
+    if worker:
+        commands = [["sweep", study, "--estimate", "--workers", 1, "--records", tmp_path / "records"]]
     code = (
         "import sys\nfrom isojepa.cli import main\n"
         f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"

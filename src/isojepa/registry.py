@@ -395,8 +395,8 @@ def _own_settings(cls: type) -> tuple[tuple[Setting, Any], ...]:
     found = []
     for item in dataclasses.fields(cls):
         kind, default = item.metadata.get("kind", ""), _default(item)
-        own = (str, default.name) if kind else (hints[item.name], default)
-        found.append((Setting(item.name, *own, helps.get(item.name, ""), kind), default))
+        known, value = (str, default.name) if kind else (hints[item.name], default)
+        found.append((Setting(item.name, known, value, helps.get(item.name, ""), kind), default))
     return tuple(found)
 
 

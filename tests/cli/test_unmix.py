@@ -121,6 +121,7 @@ def test_paths_show_rates_and_keep_their_shape(capsys, tmp_path):
     assert json.loads(out)["rows"] == 299
 
 
+@pytest.mark.slow
 def test_a_memory_map_is_written_in_pieces(tmp_path):
     rows = bent()
     ij.unmix(rows["h"], rows["h_next"]).save(tmp_path / "axes.safetensors")

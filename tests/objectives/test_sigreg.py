@@ -525,8 +525,8 @@ assert first == [m(x, generator(1)).item() for m in modules], first
 @pytest.mark.parametrize(
     "setting",
     [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("LAYER=tbb", "LAYER=forksafe")),
-        *("LAYER=workqueue", "DISABLE_JIT=1"),
+        *(pytest.param(f"LAYER={name}", marks=pytest.mark.slow) for name in ("tbb", "forksafe", "workqueue")),
+        "DISABLE_JIT=1",
     ],
 )
 def test_any_setting_of_the_compilers_threads_gives_the_same_value(setting):

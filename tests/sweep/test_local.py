@@ -239,6 +239,7 @@ def test_two_sweeps_on_one_folder_share_the_runs(tmp_path):
         assert steps == [f'{{"step": {n}' for n in range(10, 121, 10)]  # nothing lost or doubled
 
 
+@pytest.mark.slow
 def test_a_run_that_is_held_elsewhere_is_waited_for(tmp_path):
     tasks = tasks_in(tmp_path, {"held": tiny(0), "free": tiny(1)})
     tasks[0].path.mkdir()

@@ -46,6 +46,7 @@ def test_the_same_settings_give_the_same_frames(name, kept, tmp_path):
     assert not np.array_equal(other.render_block(0), frames[:count])
 
 
+@pytest.mark.slow
 def test_frames_by_other_processes_and_after_a_stop_are_the_same(kept, tmp_path):
     whole = make("environment", "rig", data=str(kept), **SMALL["rig"]).frames()
     spec = make("environment", "rig", data=str(tmp_path), processes=2, **SMALL["rig"])
