@@ -346,6 +346,7 @@ def test_several_python_threads_may_compute_at_once(threads):
         assert relative(found - gradient, gradient) < 1e-5
 
 
+@pytest.mark.slow
 def test_nothing_of_size_batch_x_slices_x_knots_is_stored():
     # peak memory of a process of its own; the product is 1.3 GB in float32, 2.7 GB in float64
     code = """
