@@ -37,6 +37,7 @@ def test_the_tree_has_every_module_by_its_full_path_and_no_other():
     assert sorted(listed) == modules, f"run `make docs`: missing {sorted(missing)}, gone {sorted(gone)}"
 
 
+@pytest.mark.slow
 def test_a_new_module_makes_the_check_fail_until_the_documents_are_made(tmp_path):
     (tmp_path / "docs").mkdir()
     shutil.copy(ROOT / "docs/fill.py", tmp_path / "docs")

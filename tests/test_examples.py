@@ -16,6 +16,7 @@ def test_own_embeddings_are_certified_without_labels(capsys):
     assert "certified without labels" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_own_world_with_an_own_mixing_is_learned(capsys):
     names = runpy.run_path(str(EXAMPLES / "own_world.py"))
     assert names["run"].r2 > 0.97

@@ -1,6 +1,7 @@
 """Imports point up the house: a module may use its own room and those above it, never one below."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,7 @@ def _part(name: str) -> str:
     return f"isojepa.{name}" if is_module else "isojepa"
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     """What every module of the package imports of the package."""
     edges = {}

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +28,7 @@ from isojepa.runs import build_all
 from isojepa.sweep.estimate import count_cost
 from isojepa.sweep.measure import cost_key
 from tests.objectives.vits import DIM, pictures, vit
+from tests.processes import run
 
 OURS = [(kind, name) for kind in registry.kinds() for name in components(kind)]
 ALONE = {"additive-coupling": {"dim": 4}, "affine-coupling": {"dim": 4}}
@@ -404,9 +404,7 @@ def run_with(site: Path, code: str, *arguments: str) -> subprocess.CompletedProc
         "OMP_NUM_THREADS": "1",
         "COLUMNS": "200",
     }
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
-    )
+    return run(code, *arguments, env=environment, path=[site])
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.cli.main import COMMANDS
+from tests.processes import run
 from tests.sweep.cells import tiny, write_study
 
 HEAVY = {"torch", "numba", "scipy.stats", "scipy.optimize", "matplotlib", "lightning_fabric", "sympy"}
@@ -22,12 +23,13 @@ SMALL = [
 ]
 
 
-def loaded(code: str) -> set[str]:
-    """The heavy modules that a process has after some code."""
-    tell = f"import json, sys; sys.stderr.write(json.dumps(sorted({HEAVY!r} & set(sys.modules))))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{tell}"], capture_output=True, text=True, check=False
-    )
+def loaded(code: str, new: bool = True) -> set[str]:
+    """The heavy modules that a process has after some code: a new process, or one that has torch already."""
+    code += f"\nimport json, sys; sys.stderr.write(json.dumps(sorted({HEAVY!r} & set(sys.modules))))"
+    if new:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    else:
+        done = run(code)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))
 
@@ -91,7 +93,10 @@ def test_the_table_of_commands_has_the_first_lines_of_their_docstrings(name):
     assert (inspect.getdoc(found) or "").splitlines()[0] == command.summary
 
 
-def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
+@pytest.mark.parametrize(
+    "worker", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["alone", "with a worker"]
+)
+def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path, worker):
     np.save(tmp_path / "h.npy", np.random.default_rng(0).normal(size=(200, 2)))
     study = write_study(tmp_path / "study.py", {"0": tiny()})
     commands = [
@@ -100,8 +105,9 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
         ["train", *SMALL, "--record", tmp_path / "run"],
         ["certify", tmp_path / "h.npy"],
         ["certify", tmp_path / "run", "--samples", 500],
-        ["sweep", study, "--estimate", "--workers", 1, "--records", tmp_path / "records"],
     ]
+    if worker:
+        commands = [["sweep", study, "--estimate", "--workers", 1, "--records", tmp_path / "records"]]
     code = (
         "import sys\nfrom isojepa.cli import main\n"
         f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"
@@ -109,4 +115,4 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path):
         "    assert 'matplotlib' not in sys.modules, command\n"
         "from isojepa.sweep.plan import find_studies\nfind_studies(['all'])"
     )
-    assert "matplotlib" not in loaded(code)
+    assert "matplotlib" not in loaded(code, new=False)

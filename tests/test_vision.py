@@ -1,16 +1,10 @@
 """The libraries for pictures, beside a torch of whatever build, each case in a process of its own."""
 
-import subprocess
-import sys
-
 import pytest
 
 from isojepa.vision import import_pillow, import_timm, import_torchvision
+from tests.processes import run
 from tests.vision import timm_or_skip
-
-
-def run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_torchvision_is_imported_beside_this_torch_and_so_is_timm():

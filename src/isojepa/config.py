@@ -83,7 +83,7 @@ class Config:
         """Plain values, resolved: what records hold and what ids are made from."""
         config = self.resolved()
         sections = {name: section_values(getattr(config, name)) for name in SECTIONS}
-        return {**sections, "training": dataclasses.asdict(config.training), "seed": config.seed}
+        return {**sections, "training": flatten(config.training), "seed": config.seed}
 
 
 def section_values(spec: Spec) -> dict[str, Any]:

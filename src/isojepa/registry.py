@@ -280,23 +280,20 @@ def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[
     """
     found: dict[str, Setting] = {}
 
-    def add(more: Mapping[str, Setting]) -> None:
-        for key in more:
-            if key in found or key == "name":
-                raise ValueError(f"{cls.__name__} has two settings {key!r}")
-        found.update(more)
+    def add(one: Setting) -> None:
+        if one.key in found or one.key == "name":
+            raise ValueError(f"{cls.__name__} has two settings {one.key!r}")
+        found[one.key] = one
 
-    helps = _helps(cls)
-    for item in dataclasses.fields(cls):
-        value = _default(item) if default is None else getattr(default, item.name)
-        kind = item.metadata.get("kind", "")
-        if not kind:
-            add({item.name: Setting(item.name, _hints(cls)[item.name], value, helps.get(item.name, ""))})
-            continue
-        name = values.get(item.name, value.name)
-        inner = find(kind, name)
-        add({item.name: Setting(item.name, str, value.name, helps.get(item.name, ""), kind)})
-        add(settings(inner, values, value if type(value) is inner else None))
+    for own, value in _own_settings(cls):
+        if default is not None:
+            value = getattr(default, own.key)
+            own = Setting(own.key, own.type, value.name if own.choice else value, own.help, own.choice)
+        add(own)
+        if own.choice:
+            inner = find(own.choice, values.get(own.key, value.name))
+            for one in settings(inner, values, value if type(value) is inner else None).values():
+                add(one)
     return found
 
 
@@ -392,11 +389,17 @@ def _default(item: "dataclasses.Field[Any]") -> Any:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def _own_settings(cls: type) -> tuple[tuple[Setting, Any], ...]:
+    """The fields of a spec as settings, each with its default: that of a choice is a component."""
+    hints, helps = typing.get_type_hints(cls), _helps(cls)
+    found = []
+    for item in dataclasses.fields(cls):
+        kind, default = item.metadata.get("kind", ""), _default(item)
+        known, value = (str, default.name) if kind else (hints[item.name], default)
+        found.append((Setting(item.name, known, value, helps.get(item.name, ""), kind), default))
+    return tuple(found)
 
 
-@cache
 def _helps(cls: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, which Python itself forgets; those of its bases too."""
     helps: dict[str, str] = {}

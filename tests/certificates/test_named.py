@@ -1,8 +1,6 @@
 """Named latents as a part of a certificate: what is said, what is refused, and that nothing else changes."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +11,7 @@ from isojepa.certificates.named import NamedLatents, describe_axes
 from isojepa.cli import main
 from isojepa.files import plain
 from isojepa.worlds import Identity, OrnsteinUhlenbeck, World
+from tests.processes import run
 from tests.unmix.rows import bent, normal
 
 
@@ -137,7 +136,7 @@ def test_certificates_that_nobody_asked_for_names_do_not_import_the_room():
         "import sys, numpy as np, isojepa as ij\nh = np.random.default_rng(0).normal(size=(500, 2))\n"
         "ij.certify(h, checks=False)\nassert 'isojepa.unmix' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code).check_returncode()
 
 
 def test_the_command_prints_the_section_and_draws_it(capsys, tmp_path):

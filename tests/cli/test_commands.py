@@ -12,6 +12,7 @@ import isojepa as ij
 from isojepa.cli import main
 from isojepa.cli.main import COMMANDS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
+from tests import processes
 
 SMALL = [
     *("--encoder.width", "16", "--encoder.layers", "3", "--objective.slices", "4"),
@@ -278,7 +279,7 @@ def test_importing_the_package_prints_nothing_and_touches_no_global_state():
         "assert torch.equal(a, torch.random.get_rng_state()) and t == torch.get_num_threads();"
         "import sys; assert 'numba' not in sys.modules and 'matplotlib' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = processes.run(code)
     assert done.returncode == 0, done.stderr
     assert done.stdout == done.stderr == ""
 

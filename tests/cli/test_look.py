@@ -88,6 +88,7 @@ def test_an_encoder_of_ones_own_is_looked_at(places, capsys):
     assert "KeyError: 0" in printed
 
 
+@pytest.mark.slow
 def test_a_backbone_of_timm_attends_over_a_clip(places, capsys):
     timm_or_skip()
     frames = [pillow().fromarray(np.full((16, 16, 3), 20 * k, dtype=np.uint8)) for k in range(6)]

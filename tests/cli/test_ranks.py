@@ -144,6 +144,7 @@ def check_one_run(record, alone, ended, size):
     assert nobody_left(record)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_devices_train_one_run(settings, tmp_path, alone):
     record = tmp_path / "run"

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.cli.unmix import Unmix, write_latents
+from tests import processes
 from tests.cli.test_commands import refuse, run
 from tests.unmix.rows import bent, normal, paths
 
@@ -122,6 +121,7 @@ def test_paths_show_rates_and_keep_their_shape(capsys, tmp_path):
     assert json.loads(out)["rows"] == 299
 
 
+@pytest.mark.slow
 def test_a_memory_map_is_written_in_pieces(tmp_path):
     rows = bent()
     ij.unmix(rows["h"], rows["h_next"]).save(tmp_path / "axes.safetensors")
@@ -135,14 +135,9 @@ def test_a_memory_map_is_written_in_pieces(tmp_path):
         "write_latents(Path('warm.npy'), found, h[:10_000])\nbefore = peak()\n"
         "write_latents(Path('z.npy'), found, h)\nprint(peak() - before)"
     )
-    root = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{code}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
+    root = Path(__file__).resolve().parents[2]
+    done = processes.run(code, cwd=tmp_path, path=[root])
+    done.check_returncode()
     assert (tmp_path / "z.npy").stat().st_size > 24_000_000
     assert int(done.stdout) < 130  # megabytes; all of it at once takes 260
     tail = np.load(tmp_path / "z.npy", mmap_mode="r")[-5:]

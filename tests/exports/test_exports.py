@@ -72,8 +72,10 @@ def test_timm_loads_the_file_by_the_lines_of_the_card(made, tmp_path, monkeypatc
     "network",
     [
         "convnet",
-        "vit",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet18-small", "resnet", "convnext")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("vit", "resnet18-small", "resnet", "convnext")
+        ),
     ],
 )
 def test_onnxruntime_gives_the_features_of_pixels(folder, made, tmp_path, network):

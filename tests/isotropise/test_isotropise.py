@@ -79,6 +79,7 @@ def test_the_same_seed_gives_the_same_weights_and_touches_no_global_state(method
     assert not np.array_equal(one.weights, other.weights)
 
 
+@pytest.mark.slow
 def test_the_best_stride_of_a_process_with_noise_is_a_long_one():
     rng = np.random.default_rng(0)
     paths = OrnsteinUhlenbeck(2, 0.97).trajectory(400, 60, generator(0, "data")).numpy()

@@ -119,6 +119,7 @@ def _second_on_ranks(rank: int, world: int, folder: str) -> tuple[torch.Tensor, 
         return x.grad, ""
 
 
+@pytest.mark.slow
 def test_on_several_ranks_second_derivatives_are_right_and_transforms_refuse(tmp_path):
     found = run_ranks(_second_on_ranks, 2, tmp_path)
     x = embeddings(dtype=torch.float64).requires_grad_()

@@ -22,6 +22,7 @@ from isojepa.objectives.gaussianity import fused as sweeps
 from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.seeds import generator
+from tests.processes import run
 from tests.reference.global_state import untouched
 from tests.reference.textbook_sigreg import pairs_statistic, textbook, with_gradient
 
@@ -345,6 +346,7 @@ def test_several_python_threads_may_compute_at_once(threads):
         assert relative(found - gradient, gradient) < 1e-5
 
 
+@pytest.mark.slow
 def test_nothing_of_size_batch_x_slices_x_knots_is_stored():
     # peak memory of a process of its own; the product is 1.3 GB in float32, 2.7 GB in float64
     code = """
@@ -352,6 +354,7 @@ import resource, torch
 from isojepa import generator
 from isojepa.objectives import SIGReg
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+torch.set_num_threads(1)
 SIGReg(2, knots=65)(torch.randn(8, 4, requires_grad=True)).backward()
 for dtype in (torch.float32, torch.float64):
     x = torch.randn(20_000, 4, generator=generator(0), dtype=dtype, requires_grad=True)
@@ -359,10 +362,7 @@ for dtype in (torch.float32, torch.float64):
     SIGReg(256, knots=65)(x).backward()
     print(peak() - before)
 """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
-    )
+    done = run(code)
     assert done.returncode == 0, done.stderr[-800:]
     product = 20_000 * 256 * 65
     for grown, width in zip(map(int, done.stdout.split()), (4, 8), strict=True):
@@ -520,14 +520,14 @@ first = [m(x, generator(1)).item() for m in modules]
 torch.set_default_dtype(torch.float32)
 assert first == [m(x, generator(1)).item() for m in modules], first
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code).check_returncode()
 
 
 @pytest.mark.parametrize(
     "setting",
     [
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("LAYER=tbb", "LAYER=forksafe")),
-        *("LAYER=workqueue", "DISABLE_JIT=1"),
+        *(pytest.param(f"LAYER={name}", marks=pytest.mark.slow) for name in ("tbb", "forksafe", "workqueue")),
+        "DISABLE_JIT=1",
     ],
 )
 def test_any_setting_of_the_compilers_threads_gives_the_same_value(setting):

@@ -136,6 +136,7 @@ def test_the_story_tells_whole_and_missing_rows():
     STUDY.report([])
 
 
+@pytest.mark.slow
 def test_control_by_the_true_angles_succeeds():
     plant_or_skip()
     asked = next(cell for cell in STUDY.plan("quick") if cell.labels["part"] == "control")

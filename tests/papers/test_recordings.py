@@ -57,6 +57,7 @@ def test_an_embedding_that_collapsed_is_refused():
     assert "constant" in score_way((h, None, None), h, h)["refused"]
 
 
+@pytest.mark.slow
 def test_axes_are_found_on_the_data_as_they_are_whatever_was_trained_on():
     plain, weighed = measure(cell()), measure(cell(method="rates", strength=0.5))
     assert min(plain["pairs"]["r2_each"]) > 0.999

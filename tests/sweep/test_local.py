@@ -89,6 +89,7 @@ def whole(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_worker_makes_the_runs_and_a_failed_one_does_not_stop_the_others(tmp_path):
     configs = {"short": tiny(0, 10), "bad": BAD, "long": tiny(1, 60)}
     outcome, screen, _ = sweep(tmp_path, configs)
@@ -239,6 +240,7 @@ def test_two_sweeps_on_one_folder_share_the_runs(tmp_path):
         assert steps == [f'{{"step": {n}' for n in range(10, 121, 10)]  # nothing lost or doubled
 
 
+@pytest.mark.slow
 def test_a_run_that_is_held_elsewhere_is_waited_for(tmp_path):
     tasks = tasks_in(tmp_path, {"held": tiny(0), "free": tiny(1)})
     tasks[0].path.mkdir()
@@ -269,7 +271,7 @@ def test_a_folder_that_cannot_be_written_is_told():
         prepare_folder("/proc/records")
 
 
-def test_a_worker_finds_no_module_where_one_stands(tmp_path, monkeypatch):
+def test_a_worker_finds_no_module_where_one_stands_and_ends_with_its_input(tmp_path, monkeypatch):
     """Unless the sweep itself does: a random.py of the user's own must not replace Python's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
@@ -278,9 +280,8 @@ def test_a_worker_finds_no_module_where_one_stands(tmp_path, monkeypatch):
     (tmp_path / "random.py").write_text("raise ImportError('not this one')\n")
     command = [sys.executable, "-m", "isojepa.sweep.worker", str(tmp_path)]
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, env=os.environ | path | environment()
-    )
+    variables = os.environ | path | environment()
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=variables, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, b"")
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     assert "PYTHONSAFEPATH" not in environment()
@@ -298,14 +299,3 @@ def test_a_held_run_keeps_the_log_of_its_holder(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert _answer({"run": task.config.to_dict()}, tmp_path)["state"] == "held"
     assert log.read_text() == "of the holder"
-
-
-def test_the_end_of_the_input_is_the_end_of_an_idle_worker(tmp_path):
-    process = subprocess.run(
-        [sys.executable, "-m", "isojepa.sweep.worker", str(tmp_path)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (process.returncode, process.stderr) == (0, "")

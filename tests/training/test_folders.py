@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from isojepa.files import NotPlain
 from isojepa.training import records
 from isojepa.training.loop import fit
 from isojepa.training.records import Record, RecordHeld
+from tests.processes import run
 from tests.training.crash import assert_same_bits, crash_at, whole_and_resumed
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "progress": False}
@@ -238,45 +237,32 @@ def test_a_second_start_with_another_config_never_writes_its_own(tmp_path, monke
 
 
 RACE = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from isojepa.config import Config
 from isojepa.training.records import Record, RecordHeld
-seed, folder = int(sys.argv[1]), Path(sys.argv[2])
-print("ready", flush=True)
-begin = float(sys.stdin.readline())
-for number in range(40):
-    time.sleep(max(0.0, begin + 0.02 * number - time.time()))
-    try:
-        with Record.held(folder / str(number), Config(seed=seed).to_dict()) as record:
-            record.append({"step": 1 + seed})
-    except ValueError:
-        pass
+folder = Path(sys.argv[1])
+configs = [Config(seed=seed).to_dict() for seed in range(3)]
+begin = time.time() + 0.1
+racers = []
+for seed, config in enumerate(configs):
+    racers.append(os.fork())
+    if racers[-1]:
+        continue
+    for number in range(40):
+        time.sleep(max(0.0, begin + 0.02 * number - time.time()))
+        try:
+            with Record.held(folder / str(number), config) as record:
+                record.append({"step": 1 + seed})
+        except ValueError:
+            pass
+    sys.exit()
+print(*(os.waitstatus_to_exitcode(os.waitpid(racer, 0)[1]) for racer in racers))
 """
 
 
 def test_of_many_that_start_at_once_one_config_and_its_metrics_stand(tmp_path):
-    import time
-
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACE, str(seed), str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for seed in range(3)
-    ]
-    for racer in racers:
-        assert racer.stdout.readline() == "ready\n"
-    begin = time.time() + 0.1
-    for racer in racers:
-        racer.stdin.write(f"{begin}\n")
-        racer.stdin.flush()
-    assert [racer.wait(timeout=120) for racer in racers] == [0, 0, 0]
-    for racer in racers:
-        racer.stdin.close()
-        racer.stdout.close()
+    assert run(RACE, tmp_path).stdout == "0 0 0\n"
     for number in range(40):
         record = Record.open(tmp_path / str(number))
         assert [row["step"] for row in record.metrics] == [1 + record.config["seed"]]

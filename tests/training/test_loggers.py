@@ -28,6 +28,7 @@ def test_tensorboard_receives_every_metric(spiral, tmp_path):
     assert values[-1][1] == pytest.approx(run.r2, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_and_biases_receives_every_metric_offline(spiral, tmp_path):
     pytest.importorskip("wandb", reason="the extra 'loggers' is not installed")
     train(spiral, WeightsAndBiases("test", tmp_path, {"seed": 0}, mode="offline"))

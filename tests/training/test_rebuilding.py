@@ -1,10 +1,6 @@
 """Records that load: the model comes back, and a record can do no more than name a class of modules."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +14,7 @@ from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.training import Recipe
 from isojepa.training.loop import fit
 from isojepa.training.rebuilding import rebuild, recipe_of
+from tests.processes import run
 from tests.training.crash import weights
 
 SHORT = {"steps": 4, "batch": 16, "batch_start": None, "eval_every": 4, "eval_samples": 32, "progress": False}
@@ -180,14 +177,7 @@ assert torch.equal(ij.load(sys.argv[1], Mine()).map.weight, run.encoder.map.weig
 def test_a_class_of_a_script_is_handed_in(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    path = str(Path(ij.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, script, tmp_path / "run"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
+    done = run(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert "hand a module in" in done.stdout
 

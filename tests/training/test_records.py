@@ -14,6 +14,7 @@ from isojepa.training.identity import record_id
 from isojepa.training.loop import fit
 from isojepa.training.records import FORMAT, Record
 from isojepa.training.tensors import load_tensors, save_tensors
+from tests.processes import run
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "checkpoint_seconds": 0.0}
 
@@ -163,9 +164,7 @@ else:
 
 def test_a_full_disk_keeps_the_old_file_and_leaves_no_rubbish(tmp_path):
     path = tmp_path / "x.safetensors"
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False
-    )
+    done = run(FULL_DISK, path)
     assert done.returncode == 0, done.stderr
     assert f"cannot write {path}" in done.stdout
     assert "what was there before is intact" in done.stdout

@@ -173,6 +173,7 @@ def test_a_killed_process_goes_on_to_the_same_bits(tmp_path):
         assert (whole / name).read_bytes() == (cut / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_small_set_is_learned_by_heart_and_a_large_one_is_not():
     world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), ij.worlds.Spiral())
     gaps = []

@@ -1,8 +1,6 @@
 """Arrays as a finite set of states: rows by number, nothing copied, nothing random."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import isojepa as ij
 from isojepa import testing
 from isojepa.worlds import Arrays
 from isojepa.worlds.source import finite
+from tests.processes import run
 
 
 def table(states=20, seed=0):
@@ -103,8 +102,6 @@ print(private() - before)
 def test_arrays_on_the_disk_are_not_loaded_whole(tmp_path):
     """Pages of the file that were read belong to the system; what counts is memory of our own."""
     np.lib.format.open_memmap(tmp_path / "x.npy", "w+", "float32", (4000, 3, 64, 64)).flush()
-    done = subprocess.run(
-        [sys.executable, "-c", PEAK, tmp_path / "x.npy"], capture_output=True, text=True, check=False
-    )
+    done = run(PEAK, tmp_path / "x.npy")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) < 60_000  # kB; the array has 197,000

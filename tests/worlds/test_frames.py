@@ -151,5 +151,9 @@ def test_damaged_frames_are_rendered_again(drawn, tmp_path):
 def test_a_block_of_another_shape_is_told(drawn, tmp_path):
     with pytest.raises(ValueError, match=r"a block must be uint8 \(4, 4, 4, 3\), got uint8 \(3, 4, 4, 3\)"):
         stored_frames(Numbers(str(tmp_path), wrong=True))
+
+
+@pytest.mark.slow
+def test_what_is_wrong_in_a_process_that_renders_is_told(drawn, tmp_path):
     with pytest.raises(OSError, match=r"a process that renders numbers failed: ValueError: a block must be"):
         stored_frames(Numbers(str(tmp_path), wrong=True, processes=2))

@@ -202,10 +202,9 @@ def _once(made: Callable[[Config], T]) -> Callable[[Config], T]:
 
     def found(config: Config) -> T:
         try:
-            hash(config)
-        except TypeError:  # a component of the user's own may hold a list
+            return remembered(config)
+        except TypeError:  # a component of the user's own may hold a list, which has no hash
             return made(config)
-        return remembered(config)
 
     return found
 

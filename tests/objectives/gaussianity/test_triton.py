@@ -32,6 +32,7 @@ from isojepa.objectives.gaussianity.triton_powers import served
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 from tests.distributed import joined, run_ranks, share
+from tests.processes import run
 from tests.reference.textbook_sigreg import textbook, with_gradient
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -111,11 +112,9 @@ with warnings.catch_warnings(record=True) as told:
 print(*values)
 for each in told: print(each.message)
 """
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     # without the compiled form, which takes long to start
     off = {"NUMBA_DISABLE_JIT": "1", "TRITON_INTERPRET": "1"}
-    environment = {**os.environ, **off, "PYTHONPATH": paths}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    done = run(code, env={**os.environ, **off}, path=[tmp_path])
     assert done.returncode == 0, done.stderr[-800:]
     value, *told = done.stdout.splitlines()
     truth = SIGReg(16)(torch.randn(64, 4, generator=generator(0)), generator(1)).item()

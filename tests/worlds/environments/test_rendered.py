@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from isojepa.worlds.environments.rig import SURROUNDINGS, YAWS, Drive
 from isojepa.worlds.environments.shapes import TOYS
 from isojepa.worlds.environments.toys import ELEVATIONS, LIGHTINGS, toy_xml
 from isojepa.worlds.rendering import backend, mujoco_version
+from tests.processes import run
 from tests.rendering import rendering_or_skip
 
 SMALL = {"toys": {"instances": 2, "size": 24}, "rig": {"drives": 3, "steps": 4, "size": 24}}
@@ -47,6 +46,7 @@ def test_the_same_settings_give_the_same_frames(name, kept, tmp_path):
     assert not np.array_equal(other.render_block(0), frames[:count])
 
 
+@pytest.mark.slow
 def test_frames_by_other_processes_and_after_a_stop_are_the_same(kept, tmp_path):
     whole = make("environment", "rig", data=str(kept), **SMALL["rig"]).frames()
     spec = make("environment", "rig", data=str(tmp_path), processes=2, **SMALL["rig"])
@@ -68,7 +68,7 @@ def test_kept_frames_are_opened_without_mujoco(kept):
         f"found = environment('toys', {str(kept)!r}, instances=2, size=24)\n"
         "assert len(found.pairs(0, 1, None)) == 540"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code).check_returncode()
 
 
 def test_damaged_frames_are_rendered_again(tmp_path):

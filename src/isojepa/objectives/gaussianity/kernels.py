@@ -49,7 +49,7 @@ def _sum_row(row, base, halved, keep, cosines, sines, cos_sums, sin_sums, scratc
         keep: whether `_grad_row` follows, which needs the phases.
         cosines, sines: (n,) receive cos(base p) and sin(base p); `cosines` may be `row` itself.
         cos_sums, sin_sums: (knots,) float64 output, knots a multiple of GROUP.
-        scratch: (8 * BLOCK,).
+        scratch: (8, BLOCK).
     """
     n = row.size
     cos_sums[:] = 0.0
@@ -57,17 +57,17 @@ def _sum_row(row, base, halved, keep, cosines, sines, cos_sums, sin_sums, scratc
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
         # into scratch first: a loop whose output overlaps its input is not vectorised
-        zc, zs = _part(scratch, 0, m), _part(scratch, 1, m)
+        zc, zs = scratch[0, :m], scratch[1, :m]
         unit_phase(row[start : start + m], base, zc, zs)
         if keep:
-            cosines[start : start + m] = zc
-            sines[start : start + m] = zs
+            for i in range(m):  # slices would bring an error message of their shapes: seconds to compile
+                cosines[start + i], sines[start + i] = zc[i], zs[i]
         wc, ws = zc, zs
         if halved:
-            wc, ws = _part(scratch, 2, m), _part(scratch, 3, m)
+            wc, ws = scratch[2, :m], scratch[3, :m]
             doubled(zc, zs, wc, ws)
-        pc, ps = _part(scratch, 4, m), _part(scratch, 5, m)
-        qc, qs = _part(scratch, 6, m), _part(scratch, 7, m)
+        pc, ps = scratch[4, :m], scratch[5, :m]
+        qc, qs = scratch[6, :m], scratch[7, :m]
         for k in range(0, cos_sums.size, GROUP):
             sum_group(wc, ws, zc, zs, cos_sums[k : k + GROUP], sin_sums[k : k + GROUP], pc, ps)
             zc, zs = pc, ps
@@ -83,7 +83,7 @@ def _grad_row(cosines, sines, halved, re, im, out, scratch):
         halved: as in `_sum_row`.
         re, im: (knots,) float32 coefficients g = re + i im, padded with zeros to a multiple of GROUP.
         out: (n,), which may be `cosines` itself.
-        scratch: (8 * BLOCK,).
+        scratch: (8, BLOCK).
     """
     n = cosines.size
     for start in range(0, n, BLOCK):
@@ -91,9 +91,9 @@ def _grad_row(cosines, sines, halved, re, im, out, scratch):
         zc, zs = cosines[start : start + m], sines[start : start + m]
         wc, ws = zc, zs
         if halved:
-            wc, ws = _part(scratch, 0, m), _part(scratch, 1, m)
+            wc, ws = scratch[0, :m], scratch[1, :m]
             doubled(zc, zs, wc, ws)
-        x, y = _part(scratch, 2, m), _part(scratch, 3, m)
+        x, y = scratch[2, :m], scratch[3, :m]
         x[:] = float32(0.0)
         y[:] = float32(0.0)
         for k in range(re.size - GROUP, -1, -GROUP):
@@ -101,12 +101,6 @@ def _grad_row(cosines, sines, halved, re, im, out, scratch):
         to = out[start : start + m]
         for i in range(m):
             to[i] = x[i] * zc[i] - y[i] * zs[i]
-
-
-@compiled(EXACT)
-def _part(scratch, k, m):
-    """The first m numbers of the k-th block of scratch memory."""
-    return scratch[k * BLOCK : k * BLOCK + m]
 
 
 @compiled(EXACT)
@@ -120,7 +114,7 @@ def sum_slices(cosines, sines, base, halved, keep, cos_sums, sin_sums, lo, hi):
         cos_sums, sin_sums: (slices, knots) float64 output.
         lo, hi: range of slices.
     """
-    scratch = np.empty(8 * BLOCK, np.float32)
+    scratch = np.empty((8, BLOCK), np.float32)
     for s in range(lo, hi):
         _sum_row(cosines[s], base, halved, keep, cosines[s], sines[s], cos_sums[s], sin_sums[s], scratch)
 
@@ -134,7 +128,7 @@ def grad_slices(cosines, sines, halved, re, im, lo, hi):
         re, im: (slices, knots) float32 coefficients.
         lo, hi: range of slices.
     """
-    scratch = np.empty(8 * BLOCK, np.float32)
+    scratch = np.empty((8, BLOCK), np.float32)
     for s in range(lo, hi):
         _grad_row(cosines[s], sines[s], halved, re[s], im[s], cosines[s], scratch)
 
@@ -156,7 +150,7 @@ def whole_slices(rows, base, halved, grid, unbiased, scale, values, lo, hi):
     """
     n, half = rows.shape[1], grid.shape[1]
     padded = (half + GROUP - 1) // GROUP * GROUP
-    scratch = np.empty(8 * BLOCK, np.float32)
+    scratch = np.empty((8, BLOCK), np.float32)
     count = min(hi - lo, max(1, BLOCK // max(1, n)))
     sums, coefficients = np.empty((2, count, padded)), np.zeros((2, count, padded), np.float32)
     keep = scale != 0.0
@@ -185,14 +179,14 @@ def _sum_block(block, base, halved, cos_sums, sin_sums, scratch):
     n, size = block.shape[1], block.size
     cos_sums[:] = 0.0
     sin_sums[:] = 0.0
-    zc, zs = _part(scratch, 0, size), _part(scratch, 1, size)
+    zc, zs = scratch[0, :size], scratch[1, :size]
     unit_phase(block.reshape(size), base, zc, zs)
     wc, ws = zc, zs
     if halved:
-        wc, ws = _part(scratch, 2, size), _part(scratch, 3, size)
+        wc, ws = scratch[2, :size], scratch[3, :size]
         doubled(zc, zs, wc, ws)
-    pc, ps = _part(scratch, 4, size), _part(scratch, 5, size)
-    qc, qs = _part(scratch, 6, size), _part(scratch, 7, size)
+    pc, ps = scratch[4, :size], scratch[5, :size]
+    qc, qs = scratch[6, :size], scratch[7, :size]
     for k in range(0, cos_sums.shape[1], GROUP):
         sum_groups(wc, ws, zc, zs, n, cos_sums, sin_sums, k, pc, ps)
         zc, zs = pc, ps
@@ -203,11 +197,11 @@ def _sum_block(block, base, halved, cos_sums, sin_sums, scratch):
 def _grad_block(block, halved, re, im, scratch):
     """Write the gradient of (slices, n) projections over them, from the phases that `_sum_block` kept."""
     n, size = block.shape[1], block.size
-    zc, zs = _part(scratch, 0, size), _part(scratch, 1, size)
+    zc, zs = scratch[0, :size], scratch[1, :size]
     wc, ws = zc, zs
     if halved:
-        wc, ws = _part(scratch, 2, size), _part(scratch, 3, size)
-    x, y = _part(scratch, 4, size), _part(scratch, 5, size)
+        wc, ws = scratch[2, :size], scratch[3, :size]
+    x, y = scratch[4, :size], scratch[5, :size]
     x[:] = float32(0.0)
     y[:] = float32(0.0)
     for k in range(re.shape[1] - GROUP, -1, -GROUP):
