@@ -19,7 +19,7 @@ from isojepa.papers.own.named_worlds import COPULA, DISCRETE, GAUSSIAN, HEAVY, L
 from isojepa.papers.own.named_worlds import WIDE as MIXED
 from isojepa.registry import Spec
 from isojepa.report.charts import Chart, Reference, curves_chart
-from isojepa.studies.cells import Cell, crossed
+from isojepa.studies.cells import Cell, Row, crossed
 from isojepa.studies.findings import Value
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.settings import shortened
@@ -41,7 +41,7 @@ RECIPES: dict[int, tuple[Spec, Recipe]] = {
     16: (MLPSpec(width=256, layers=4), Recipe(steps=10_000, batch=512, learning_rate=3e-3)),
 }
 PERCEPTRON, FORMED = "GELU perceptron", "of its form"
-# encoders of the form of what undoes a mixing: of many latents a perceptron learns that from too many pairs
+# encoders of the form of what undoes a mixing, where a perceptron would need too many pairs
 FORMS: dict[str, Spec] = {
     "affine-coupling": FreeCouplingSpec(layers=2, hidden=32),
     "additive-coupling": FreeCouplingSpec(layers=2),
@@ -52,7 +52,7 @@ SINH = MLPSpec(width=64, layers=3, activation="sinh")
 SINH_RECIPE = Recipe(batch=512, learning_rate=1e-2)
 SINH_STEPS = 400  # for each latent
 EACH = 25_000  # pairs for each latent, that axes of many are found on
-MANY = 8  # latents, from which encoders have the form of what undoes the mixing
+NEEDED = {8: ("steeper lift", *FORMS), 16: tuple(MIXED)}  # mixings, by latents, that are undone by such
 BLIND = (GAUSSIAN, COPULA)
 
 
@@ -64,9 +64,11 @@ def cells(scale: str) -> list[Cell]:
     whole = scale == "paper"
     found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
     for dim in DIMS:
-        found += _runs(LANGEVIN, DISCRETE, dim, MIXED, SEEDS, PERCEPTRON if dim < MANY else FORMED)
+        others = [mixing for mixing in MIXED if mixing not in NEEDED.get(dim, ())]
+        found += _runs(LANGEVIN, DISCRETE, dim, others, SEEDS)
+        found += _runs(LANGEVIN, DISCRETE, dim, NEEDED.get(dim, ()), SEEDS, FORMED)
     # perceptrons all the same, to see what the form is worth
-    found += _runs(LANGEVIN, DISCRETE, 8, LIFTS, SEEDS)
+    found += _runs(LANGEVIN, DISCRETE, 8, "steeper lift", SEEDS)
     found += _runs(LANGEVIN, DISCRETE, 16, LIFTS if whole else "lift", SEEDS if whole else 0)
     found += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
     found += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
@@ -94,9 +96,13 @@ def _config(process: str, law: str, dim: int, mixing: str, encoder: str, seed: i
 
 
 def _named_worlds(rows: Rows) -> Rows:
-    """Worlds with names, once each: of many latents the encoders that have the form of what undoes them."""
+    """Worlds with names, once each, by encoders of the form of what undoes the mixing where it needs them."""
     own = rows.where(process=LANGEVIN, law=tuple(DISCRETE))
-    return Rows(row for row in own if row.labels["encoder"] == FORMED or int(row.labels["dim"]) < MANY)
+    return Rows(row for row in own if row.labels["encoder"] == FORMED or not _is_needed(row))
+
+
+def _is_needed(row: Row) -> bool:
+    return row.labels["mixing"] in NEEDED.get(int(row.labels["dim"]), ())
 
 
 def _each(rows: Rows) -> Lines:
@@ -122,16 +128,19 @@ def _by_law(rows: Rows) -> Lines:
 
 def _forms(rows: Rows) -> Lines:
     """Both kinds of encoders where there are both: the least over seeds, and the mean time to train."""
-    return rows.where(process=LANGEVIN, dim=lambda dim: dim >= MANY, mixing=LIFTS).lines(
+    return _compared(rows).lines(
         ["dim", "mixing", "law", "encoder"], _worst, seconds=lambda own: fmean(row.seconds for row in own)
     )
 
 
+def _compared(rows: Rows) -> Rows:
+    return Rows(row for row in rows.where(process=LANGEVIN, mixing=LIFTS) if _is_needed(row))
+
+
 def _better(rows: Rows) -> Lines:
     """By how much the encoder of the form comes nearer to the latents than a perceptron of the same world."""
-    pairs = rows.where(process=LANGEVIN, dim=lambda dim: dim >= MANY, mixing=LIFTS)
     found = Lines()
-    for (dim, mixing, law, seed), own in pairs.by("dim", "mixing", "law", "seed").items():
+    for (dim, mixing, law, seed), own in _compared(rows).by("dim", "mixing", "law", "seed").items():
         known = {row.labels["encoder"]: 1 - row.scores["straight"] for row in own}
         if len(known) == 2:
             line = {"dim": dim, "mixing": mixing, "law": law, "seed": seed}
@@ -154,7 +163,6 @@ def _numbers(rows: Rows) -> dict[str, Value]:
     return {
         "pairs": PAIRS,
         "more": EACH,
-        "many": MANY,
         "width": SINH.width,
         "scored": SCORED,
         "lost": lost or None,
