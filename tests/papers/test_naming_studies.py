@@ -128,6 +128,7 @@ def test_the_quick_scale_is_computed_and_reported(tmp_path):
         ("axes", "Every latent has an axis", "rank", 0.5),
         ("axes", "Straightened, the axis", "straight", 0.5),
         ("axes", "Every axis has a name", "named", 0),
+        ("axes", "On lifts of many latents", "straight", 0.5),
         ("axes", "In Gaussian and copula worlds", "named", 1),
         ("refusals", "In worlds without names", "named", 1.0),
         ("refusals", "With pairs all axes", "all", 0.5),

@@ -203,7 +203,7 @@ def find_halves(
             rotation = refine_rotation(
                 rotation.matrix,
                 pass_over(half.first),
-                half.first,
+                (half.first,),
                 lagged,
                 len(half.first),
                 shaped=~false,

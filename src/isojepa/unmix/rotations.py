@@ -18,7 +18,7 @@ slopes are measured, and axes are searched on both sides: those of the largest f
 smallest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,9 +33,9 @@ from isojepa.unmix.shapes import (
     Shapes,
     cubic_scores,
     learn_scores,
-    measure_shapes,
     measure_slopes,
     pooled_scores,
+    sum_shapes,
 )
 
 _SEARCH = 30  # steps of the search at most until axes settle, each time that it begins with more rows
@@ -120,7 +120,9 @@ def find_rotation(
     if lagged:  # axes of unequal rates, of any shape
         starts.append(np.linalg.eigh(np.sum(lagged, axis=0))[1].T)
     found = [
-        refine_rotation(start, pass_over(white), white, lagged, len(white), fraction=_COARSE, slopes=together)
+        refine_rotation(
+            start, pass_over(white), (white,), lagged, len(white), fraction=_COARSE, slopes=together
+        )
         for start in starts
     ]
     return max(found, key=lambda one: one.told(len(white)))
@@ -220,7 +222,7 @@ def _some(white: Tensor, dim: int, times: int) -> Tensor:
 def refine_rotation(
     matrix: np.ndarray,
     one_pass: Pass,
-    some: Tensor,
+    some: Sequence[Tensor],
     lagged: Sequence[np.ndarray],
     rows: int,
     most: int = _NEWTON,
@@ -233,7 +235,7 @@ def refine_rotation(
     Args:
         matrix: where they begin.
         one_pass: over all rows.
-        some: white rows that scores are learned from.
+        some: white rows that scores are learned from; with second views, if the pass sees both.
         lagged: lagged covariances.
         rows: that a pass sees.
         most: steps at most.
@@ -242,22 +244,21 @@ def refine_rotation(
         slopes: whether those of the equations are measured, see `squares_go_together`.
     """
     steps, stalled, least, last = 0, 0, np.inf, np.inf
-    few = some[:: max(1, len(some) // LEARNED)]
+    few = some[0][:: max(1, len(some[0]) // LEARNED)]
     while True:
         scores = learn_scores(few @ _transposed(matrix, few))
         if shaped is not None:
             scores[:, torch.from_numpy(~shaped)] = _NORMAL[:, None].to(scores.dtype)
         shapes = one_pass(matrix, scores)
-        kappa = np.maximum(shapes.kappa, 0.0)
         pull, rate = _rates(matrix, lagged)
-        variance = kappa[:, None] + kappa  # of an equation, and its slope if axes are independent
-        steep = np.ones_like(variance)
+        psi, slope, variance = _equations(shapes, matrix, lagged)
         if slopes:
-            steep = np.clip(_measured_slopes(some, matrix, scores) / np.maximum(variance, _STILL), *_STEEP)
+            slope = _measured_slopes(some, matrix, scores)
+        steep = np.clip(slope / np.maximum(variance, _STILL), *_STEEP)
         # a learned score finds a little shape in normal rows too, which must not outweigh the rates
         trust = variance / (variance + _FAINT / min(rows, LEARNED))
         information = trust * steep**2 * variance + rate
-        angles = -(trust * steep * shapes.psi + pull) / (information + _FAINT / rows)
+        angles = -(trust * steep * psi + pull) / (information + _FAINT / rows)
         np.fill_diagonal(angles, 0.0)
         angles = np.clip(angles, -_LARGEST, _LARGEST)
         told = information > 5 * _FAINT / rows  # the others have no angle to settle at
@@ -275,6 +276,19 @@ def refine_rotation(
         # steps shrink by much the same factor: that the next one has settled need not be seen by a pass
         if not (unsettled & (strain * shrinking >= fraction)).any():
             return Rotation(matrix, scores, steep**2 * variance, rate, steps, shaped)
+
+
+def _equations(
+    shapes: Shapes, matrix: np.ndarray, lagged: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """psi of every pair, its slope of independent axes, and its variance; across views if there are two."""
+    kappa = np.maximum(shapes.kappa, 0.0)
+    within = kappa[:, None] + kappa
+    if shapes.across is None:
+        return shapes.psi, within, within
+    own, kept = np.diag(shapes.across), np.diag(matrix @ lagged[0] @ matrix.T)
+    slope = kept * shapes.slopes[:, None] - own
+    return shapes.across - shapes.across.T, slope + slope.T, within * (1 + np.outer(kept, kept)) / 2
 
 
 def _turned(matrix: np.ndarray, angles: np.ndarray) -> np.ndarray:
@@ -314,28 +328,33 @@ def mean_rotation(halves: Sequence[Rotation], rows: int) -> tuple[np.ndarray, np
     return nearest_rotation(better.matrix + agreed[:, None] * other.matrix[match]), better.shaped
 
 
-def pass_over(white: Tensor) -> Pass:
-    """A pass over white rows that are in memory, some at a time."""
+def pass_over(*views: Tensor) -> Pass:
+    """A pass over white rows that are in memory, of one view or of two, some at a time."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
-        turn = torch.from_numpy(matrix).to(white.dtype)
-        dim = white.shape[1]
-        products, slopes = np.zeros((dim, dim)), np.zeros(dim)
-        for piece in white.split(max(dim, _PIECE // dim)):
-            found = measure_shapes(turn @ piece.T, scores)
-            products += found[0].double().numpy()
-            slopes += found[1].double().numpy()
-        return Shapes(products / len(white), slopes / len(white))
+        turn = torch.from_numpy(matrix).to(views[0].dtype)
+        return sum_shapes(turn, _split(views), scores)
 
     return one_pass
 
 
-def _measured_slopes(white: Tensor, matrix: np.ndarray, scores: Tensor) -> np.ndarray:
-    """(dim, dim) d psi_ij / d angle as white rows have it, some at a time."""
-    turn, dim = torch.from_numpy(matrix).to(white.dtype), white.shape[1]
-    pieces = white.split(max(dim, _PIECE // dim))
-    total = np.sum([measure_slopes(turn @ piece.T, scores).double().numpy() for piece in pieces], axis=0)
-    return np.asarray(total / len(white))
+def _measured_slopes(views: Sequence[Tensor], matrix: np.ndarray, scores: Tensor) -> np.ndarray:
+    """(dim, dim) d psi_ij / d angle as white rows have it, within a view or across two, some at a time."""
+    turn = torch.from_numpy(matrix).to(views[0].dtype)
+    total = np.sum(
+        [
+            measure_slopes(turn @ first.T, scores, *(turn @ view.T for view in second)).double().numpy()
+            for first, *second in _split(views)
+        ],
+        axis=0,
+    )
+    return np.asarray(total / len(views[0]))
+
+
+def _split(views: Sequence[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """Rows of all views, so many at once as stay near the processor."""
+    dim = views[0].shape[1]
+    return zip(*(view.split(max(dim, _PIECE // dim)) for view in views), strict=True)
 
 
 def _transposed(matrix: np.ndarray, like: Tensor) -> Tensor:

@@ -124,10 +124,13 @@ class Unmixing(Parameters):
         halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance, passes)
         start, shaped = mean_rotation(halves, rows)
         together = squares_go_together(sample.first, start)
+        views = [sample.first]
+        if sample.second is not None and whitening.is_slow:
+            views.append(sample.second)
         rotation = refine_rotation(
             start,
-            pass_over(sample.first),
-            sample.first,
+            pass_over(*views),
+            views,
             whitening.lagged,
             rows,
             shaped=shaped,
@@ -137,8 +140,8 @@ class Unmixing(Parameters):
         if rows < whitening.rows:
             rotation = refine_rotation(
                 rotation.matrix,
-                pass_over_all(embeddings, whitening),
-                sample.first,
+                pass_over_all(embeddings, whitening, len(views)),
+                views,
                 whitening.lagged,
                 whitening.rows,
                 _PASSES,

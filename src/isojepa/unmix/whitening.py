@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isojepa.certificates.embeddings import Chunk, Embeddings
 from isojepa.unmix.rotations import Pass
-from isojepa.unmix.shapes import Shapes, measure_shapes
+from isojepa.unmix.shapes import Shapes, sum_shapes
 
 BLOCKS = 20  # half of them for each of two fits
 _FEWEST = 2  # where rows depend on their neighbours for long: of two, hardly anything is beyond chance
@@ -27,6 +27,7 @@ _SQUARES = 8  # or so many times the square of the dimensions: in fewer, uniform
 _RANK = 1e-9  # of the largest variance, below which a direction does not vary
 _FLAT = 1e-6  # variance of a white direction in half of the rows, below which it does not vary there
 _STEEP = 100.0  # times that a direction of standardised rows is made larger, at most, in float32
+_SLOW = 0.6  # mean correlation of a pair, from which an equation across views tells half of one within
 _TAIL = 0.05  # share of a column's variance in one row, from which it is no variance
 _NAMED = 8  # columns that a message names
 
@@ -58,6 +59,11 @@ class Whitening:
             turn = torch.from_numpy((self.matrix * self.scale).T.astype(np.float32))
             return centred.div_(torch.from_numpy(self.scale)).float() @ turn
         return (centred @ torch.from_numpy(self.matrix.T)).float()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a second view says of shapes much what the first does."""
+        return bool(self.lagged) and float(np.trace(self.lagged[0])) >= _SLOW * len(self.matrix)
 
     @cached_property
     def _is_mild(self) -> bool:
@@ -225,9 +231,9 @@ def _count_blocks(white: Tensor) -> int:
     return int(np.clip(count * (1 - kept) / _LONG, _FEWEST, BLOCKS)) // 2 * 2
 
 
-def pass_over_all(embeddings: Embeddings, whitening: Whitening) -> Pass:
-    """A pass over all rows, read in pieces."""
-    return _pass_over(whitening, lambda: (chunk.h for chunk in embeddings.chunks()))
+def pass_over_all(embeddings: Embeddings, whitening: Whitening, views: int = 1) -> Pass:
+    """A pass over all rows, of so many views, read in pieces."""
+    return _pass_over(whitening, lambda: (_views(chunk)[:views] for chunk in embeddings.chunks()))
 
 
 def passes_over_halves(embeddings: Embeddings, whitening: Whitening, sample: Sample) -> list[Pass]:
@@ -236,37 +242,31 @@ def passes_over_halves(embeddings: Embeddings, whitening: Whitening, sample: Sam
     edges = (np.arange(count + 1) * len(embeddings) // count).tolist()
     rows = max(4 * embeddings.dim, _READ // embeddings.dim)
 
-    def half(which: int) -> Iterator[np.ndarray]:
+    def half(which: int) -> Iterator[list[np.ndarray]]:
         for block in range(which, count, 2):
             for start in range(edges[block], edges[block + 1], rows):
-                yield embeddings.rows(start, min(start + rows, edges[block + 1])).h
+                yield [embeddings.rows(start, min(start + rows, edges[block + 1])).h]
 
     return [_pass_over(whitening, partial(half, which)) for which in (0, 1)]
 
 
-def _pass_over(whitening: Whitening, chunks: Callable[[], Iterable[np.ndarray]]) -> Pass:
-    """A pass over rows of the first view, which are read anew each time."""
+def _pass_over(whitening: Whitening, chunks: Callable[[], Iterable[list[np.ndarray]]]) -> Pass:
+    """A pass over rows, of one view or of two, which are read anew each time."""
 
     def one_pass(matrix: np.ndarray, scores: Tensor) -> Shapes:
         turn = torch.from_numpy((matrix @ whitening.matrix * whitening.scale).astype(np.float32))
-        kept = len(matrix)
-        products, slopes, count = np.zeros((kept, kept)), np.zeros(kept), 0
-        for piece in _pieces(chunks(), whitening):
-            found = measure_shapes(turn @ piece.T, scores)
-            products += found[0].double().numpy()
-            slopes += found[1].double().numpy()
-            count += len(piece)
-        return Shapes(products / count, slopes / count)
+        return sum_shapes(turn, _pieces(chunks(), whitening), scores)
 
     return one_pass
 
 
-def _pieces(chunks: Iterable[np.ndarray], whitening: Whitening) -> Iterator[Tensor]:
+def _pieces(chunks: Iterable[list[np.ndarray]], whitening: Whitening) -> Iterator[tuple[Tensor, ...]]:
     """Rows standardised, float32, so many at once as stay near the processor."""
     width = len(whitening.mean)
-    for chunk in chunks:
-        rows = torch.from_numpy(((chunk - whitening.mean) / whitening.scale).astype(np.float32))
-        yield from rows.split(max(width, (1 << 20) // width))
+    size = max(width, (1 << 20) // width)
+    for views in chunks:
+        rows = [((view - whitening.mean) / whitening.scale).astype(np.float32) for view in views]
+        yield from zip(*(torch.from_numpy(view).split(size) for view in rows), strict=True)
 
 
 def _views(chunk: Chunk) -> list[np.ndarray]:
