@@ -108,6 +108,7 @@ WRONG = {
     "comon-cumulants": {"normal": 2},
     "comon-smooth": {"signed": False},
     "common-cumulant": {"climb": False},  # the search that has no sides
+    "across-views": {"order": 2},  # the rate of another function than the one that was left
     "rates": {"correlations": (0.9, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)},
     "one-rate": {"correlations": (0.9, 0.8) * 4},
     "lamperti": {"power": sp.S.One},

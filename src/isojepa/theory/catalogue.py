@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from isojepa.theory import (
+    across,
     axes,
     bound,
     control,
@@ -106,6 +107,7 @@ CHECKS: tuple[Check, ...] = (
     shape.comon,
     axes.cumulants,
     axes.common_cumulant,
+    across.across_views,
     shape.comon_smooth,
     axes.rates,
     axes.one_rate,
