@@ -70,14 +70,14 @@ def sequential_sfa(
     return SequentialFeatures(x, x_next, world.process.dim, expansion, degree, kept, least)
 
 
-def whitening(world: World, seed: int, weight: float, encoder: dict[str, int], **recipe: Any) -> Map:
+def whitening(world: World, seed: int, weight: float, encoder: dict[str, Any], **recipe: Any) -> Map:
     """The best white embedding."""
     model = _encoder(world, seed, encoder)
     _train(model, world, LeJEPA(weight=weight, regularizer=Whitening()), seed, recipe)
     return _mapped(model)
 
 
-def infonce(world: World, seed: int, encoder: dict[str, int], **recipe: Any) -> Map:
+def infonce(world: World, seed: int, encoder: dict[str, Any], **recipe: Any) -> Map:
     """InfoNCE with the kernel that is matched to the correlation of the latents, which must be one."""
     rho = world.process.correlation
     if not isinstance(rho, float):
@@ -88,7 +88,7 @@ def infonce(world: World, seed: int, encoder: dict[str, int], **recipe: Any) -> 
 
 
 def permutation_contrast(
-    world: World, seed: int, hidden: int, permutations: int, encoder: dict[str, int], **recipe: Any
+    world: World, seed: int, hidden: int, permutations: int, encoder: dict[str, Any], **recipe: Any
 ) -> Map:
     """Permutation-contrastive learning."""
     model = _encoder(world, seed, encoder)
@@ -97,7 +97,7 @@ def permutation_contrast(
     return _mapped(model)
 
 
-def vampnet(world: World, seed: int, pairs: int, encoder: dict[str, int], **recipe: Any) -> Map:
+def vampnet(world: World, seed: int, pairs: int, encoder: dict[str, Any], **recipe: Any) -> Map:
     """deeptime's VAMPNet, and linear SFA of what it gives.
 
     Raises:
@@ -158,7 +158,7 @@ def _polynomials(x: np.ndarray, features: int) -> Expansion:
     return Polynomials(largest_degree(x.shape[1], features))
 
 
-def _encoder(world: World, seed: int, settings: dict[str, int]) -> MLP:
+def _encoder(world: World, seed: int, settings: dict[str, Any]) -> MLP:
     (observed,) = world.observe(torch.zeros(1, world.process.dim)).shape[1:]
     return MLP(observed, world.process.dim, **settings, seed=seed)
 
