@@ -47,6 +47,7 @@ FORMS: dict[str, Spec] = {
     "additive-coupling": FreeCouplingSpec(layers=2),
 }
 FORM_RECIPE = Recipe(steps=3000, batch=512, learning_rate=6e-3)
+FORM_STEPS = {("affine-coupling", 16): 4500}  # whose scales of so many latents take longer
 LIFTS = ("lift", "steeper lift")
 SINH = MLPSpec(width=64, layers=3, activation="sinh")
 SINH_RECIPE = Recipe(batch=512, learning_rate=1e-2)
@@ -85,7 +86,8 @@ def _config(process: str, law: str, dim: int, mixing: str, encoder: str, seed: i
     elif mixing in LIFTS:
         spec, recipe = SINH, replace(SINH_RECIPE, steps=SINH_STEPS * dim)
     else:
-        spec, recipe = FORMS[mixing], FORM_RECIPE
+        spec = FORMS[mixing]
+        recipe = replace(FORM_RECIPE, steps=FORM_STEPS.get((mixing, dim), FORM_RECIPE.steps))
     return Config(
         world=world(process, law, mixing, dim, RHO[dim]),
         encoder=spec,
