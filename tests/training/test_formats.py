@@ -24,7 +24,7 @@ from isojepa.studies import two_dimensions
 from isojepa.studies.catalogue import STUDIES, find_study
 from isojepa.studies.evidence import read_evidence, read_kept
 from isojepa.training import Recipe, Record, record_id
-from isojepa.training.formats import FORMAT, format_of, migrate
+from isojepa.training.formats import _LATER, FORMAT, HEADER, format_of, migrate
 from isojepa.worlds.processes import LangevinSpec, NoisyCopiesSpec, OrnsteinUhlenbeckSpec
 from isojepa.worlds.world import WorldSpec
 from tests.training.crash import crash_at
@@ -333,3 +333,25 @@ def test_studies_of_the_runs_of_others_find_all_their_rows(name):
     evidence = read_kept(find_study(name), RESULTS, "standard")
     assert len(evidence.rows) == evidence.runs > 300
     assert evidence.missing == 0
+
+
+@pytest.mark.parametrize("name", ["mlp", "free-coupling"])
+def test_a_record_from_before_a_setting_came_is_the_run_that_it_was(tmp_path, name):
+    world = WorldSpec(OrnsteinUhlenbeckSpec(2, 0.95, 1.0), mixing("identity"))
+    recipe = Recipe(steps=2, batch=16, eval_every=2, eval_samples=64)
+    config = Config(world, find("encoder", name)(), LEJEPA, recipe, 0)
+    run = train(config, tmp_path)
+    later = _LATER["encoder"][name]
+    path = run.record.path / "config.json"
+    told = json.loads(path.read_text())
+    assert later.items() <= told["encoder"].items()
+    for setting in later:
+        del told["encoder"][setting]
+    path.write_text(json.dumps(told))
+    older = {key: value for key, value in told.items() if key not in HEADER}
+    run.record.path.rename(tmp_path / record_id(older))
+    assert record_id(older) != record_id(config.to_dict())
+    again = train(config, tmp_path)
+    assert again.record.path.name == record_id(older)
+    assert again.metrics == run.metrics
+    assert len([entry for entry in tmp_path.iterdir() if entry.is_dir()]) == 1

@@ -2,7 +2,8 @@
 
 Format 1 wrote None for every setting that was not asked for, whatever the default was, and listed the
 settings of all components side by side. Format 2 writes every setting of the chosen components with its
-value. What None meant in format 1 is kept here as it was then: it must not follow the defaults of today.
+value. What None meant in format 1 is kept here as it was then: it must not follow the defaults of today. Nor
+must what components did before they had a setting for it.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,10 @@ _OBJECTIVES: dict[str, dict[str, Any]] = {
     "aninfonce": {"weight": 0.5, "sigma": 1.0},
     "sliced-infonce": {"weight": 0.5, "sigma": 1.0, "k": 4, "slices": 16},
 }
+# settings that components of format 2 got later, with what they did before: by section and component
+_LATER: dict[str, dict[str, dict[str, Any]]] = {
+    "encoder": {"mlp": {"activation": "gelu"}, "free-coupling": {"hidden": 0}},
+}
 _TRAINING = {
     "precision": "float32",
     "accumulate": 1,
@@ -73,8 +78,18 @@ def migrate(config: Mapping[str, Any], number: int) -> dict[str, Any]:
         config: as the record holds it, without its header.
         number: the format it is in.
     """
-    if number >= FORMAT or not isinstance(config.get("training"), dict):
-        return dict(config)  # of today, or made by hand
+    if not isinstance(config.get("training"), dict):
+        return dict(config)  # made by hand
+    found = dict(config) if number >= FORMAT else _from_first(config)
+    for section, components in _LATER.items():
+        own = found.get(section)
+        if isinstance(own, dict):
+            found[section] = {**components.get(str(own.get("name")), {}), **own}
+    return found
+
+
+def _from_first(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config of format 1 in format 2."""
     training = {
         **_TRAINING,
         "decay_all": config["training"].get("weight_decay", 0) != 0,
