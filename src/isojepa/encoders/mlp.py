@@ -22,8 +22,8 @@ class Sinh(nn.Module):
     """sinh on [-6, 6] and its tangents beyond: it undoes what is compressed as by a logarithm.
 
     Example:
-        >>> Sinh()(torch.tensor([0.0, 1.0, 7.0]))
-        tensor([  0.0000,   1.1752, 403.4290])
+        >>> Sinh()(torch.tensor([0.0, 1.0, 7.0])).round()
+        tensor([  0.,   1., 403.])
     """
 
     def forward(self, x: Tensor) -> Tensor:

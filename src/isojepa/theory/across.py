@@ -35,7 +35,7 @@ _WIDEST = 0.1  # angle within which the axes are looked for
     much: what turns axes locally is not forgotten from view to view.""",
 )
 def across_views(order: int = 3, laws: int = len(LAWS)) -> Parts:
-    """What an encoder leaves of one latent on the axis of another turns axes across views by less.
+    """What an encoder leaves of one latent on another's axis turns axes across views by less.
 
     angle across / angle within = exp(-(lambda_k - lambda_1) t)
     """
