@@ -354,7 +354,6 @@ import resource, torch
 from isojepa import generator
 from isojepa.objectives import SIGReg
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-torch.set_num_threads(1)
 SIGReg(2, knots=65)(torch.randn(8, 4, requires_grad=True)).backward()
 for dtype in (torch.float32, torch.float64):
     x = torch.randn(20_000, 4, generator=generator(0), dtype=dtype, requires_grad=True)
@@ -362,7 +361,10 @@ for dtype in (torch.float32, torch.float64):
     SIGReg(256, knots=65)(x).backward()
     print(peak() - before)
 """
-    done = run(code)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-800:]
     product = 20_000 * 256 * 65
     for grown, width in zip(map(int, done.stdout.split()), (4, 8), strict=True):
