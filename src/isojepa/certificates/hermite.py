@@ -29,11 +29,15 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import scipy
+from torch import Tensor
 
 from isojepa.certificates.embeddings import NotFinite
+
+_Values = TypeVar("_Values", np.ndarray, Tensor)
 
 ORDERS = {1: (256, 192), 2: (128, 96), 3: (48, 36)}  # points per dimension, and those of the comparison
 BLOCKS = 20  # of the jackknife, per half
@@ -95,15 +99,18 @@ def feature_count(dim: int, degree: int) -> int:
     return math.comb(dim + degree, degree)
 
 
-def hermite_table(x: np.ndarray, degree: int) -> np.ndarray:
-    """He_k(x) / sqrt(k!) for k = 0 .. degree, in a new last axis."""
-    table = np.ones((*x.shape, degree + 1))
-    if degree:
-        table[..., 1] = x
+def hermite_polynomials(x: _Values, degree: int) -> list[_Values]:
+    """He_k(x) / sqrt(k!) for k = 0 .. degree, of an array or a tensor."""
+    found = [0 * x + 1, x][: degree + 1]
     for k in range(1, degree):
         # He_{k+1} = x He_k - k He_{k-1}, each divided by the root of its factorial
-        table[..., k + 1] = (x * table[..., k] - math.sqrt(k) * table[..., k - 1]) / math.sqrt(k + 1)
-    return table
+        found.append((x * found[k] - math.sqrt(k) * found[k - 1]) / math.sqrt(k + 1))
+    return found
+
+
+def hermite_table(x: np.ndarray, degree: int) -> np.ndarray:
+    """`hermite_polynomials` of an array, in a new last axis."""
+    return np.stack(hermite_polynomials(x, degree), -1)
 
 
 def features(z: np.ndarray, indices: np.ndarray) -> np.ndarray:

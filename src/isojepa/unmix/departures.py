@@ -17,7 +17,8 @@ bias, which any noise has here, come from leaving out each block of rows.
 import numpy as np
 import scipy
 
-from isojepa.certificates.hermite import hermite_table
+from isojepa.certificates.hermite import hermite_polynomials
+from isojepa.unmix.scores import normal_scores
 
 STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02
 _SURE = 3.0  # standard errors
@@ -48,19 +49,18 @@ def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tup
         The estimate, which chance can make slightly negative, and an error of inf where nothing is told.
     """
     both = np.concatenate((y, y_next))
-    scores = scipy.special.ndtri((scipy.stats.rankdata(both) - 0.5) / len(both))  # ties share one
-    table = hermite_table(scores, _DEGREE)[:, 1:]
-    first, second = table[: len(y)], table[len(y) :]
-    if abs(first[:, 0] @ second[:, 0]) < _CHANCE * np.sqrt(len(y)):
+    table = np.stack(hermite_polynomials(normal_scores(both), _DEGREE)[1:])
+    first, second = table[:, : len(y)], table[:, len(y) :]
+    if abs(first[0] @ second[0]) < _CHANCE * np.sqrt(len(y)):
         return 0.0, float("inf")
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     ends = np.append(starts[1:], len(y))
     crossed, own = [], []
     for start, end in zip(starts, ends, strict=True):
-        one, other = first[start:end], second[start:end]
-        product = one.T @ other
+        one, other = first[:, start:end], second[:, start:end]
+        product = one @ other.T
         crossed.append((product + product.T) / 2)
-        own.append((one.T @ one + other.T @ other) / 2)
+        own.append((one @ one.T + other @ other.T) / 2)
     crosses, squares = np.stack(crossed), np.stack(own)
     cross, square = crosses.sum(0), squares.sum(0)
     found = _departures(np.stack((cross, *(cross - crosses))), np.stack((square, *(square - squares))))

@@ -21,6 +21,7 @@ BLOCKS = 20  # of successive rows, left out in turn
 _FEWEST, _MOST = 24, 128  # cells
 _PER_CELL = 80  # values, before there are more cells
 _TAIL = 20  # values beyond which the slope is constant
+_BEYOND = 0.01  # distance of the extremes from the means of the last cells, in u, at least
 _SPACING = 0.15  # of the spline's knots, in u
 _PENALTIES = [10.0**power for power in np.arange(2.0, -7.0, -0.5)]  # on the squared third derivative
 _LESS = 10.0  # penalty than the likeliest: z is an average of slopes, for which less is better
@@ -36,7 +37,7 @@ class Scores:
         cell: (n,) which of K cells.
         edges: (K - 1,) inner ends of the cells, in u.
         mass: (K,) of the cells.
-        knots: (K + 2,) in u: the smallest score, the means of the cells, the largest.
+        knots: (K + 2,) in u, ascending: the smallest score, the means of the cells, the largest.
         values: (K + 2,) of the axis at the knots.
         reach: |u| beyond which slopes are constant.
     """
@@ -56,12 +57,7 @@ class Scores:
     def of(cls, values: np.ndarray, block: np.ndarray) -> "Scores":
         """Scores of values (n,), each in a block."""
         n = len(values)
-        order = np.argsort(values, kind="stable")
-        ordered = values[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered[1:] > ordered[:-1])))
-        counts = np.diff(np.append(starts, n))
-        u = np.empty(n)
-        u[order] = np.repeat(scipy.special.ndtri((starts + counts / 2) / n), counts)
+        order, ordered, sorted_u = _ranked(values)
         count, reach = int(np.clip(n // _PER_CELL, _FEWEST, _MOST)), -float(scipy.special.ndtri(_TAIL / n))
         wide = math.sqrt(3.0)  # phi^(1/3) is a normal density of variance 3
         end = float(scipy.special.ndtr(reach / wide))
@@ -69,14 +65,19 @@ class Scores:
         outer = np.concatenate(([-np.inf], edges, [np.inf]))
         mass = np.diff(scipy.special.ndtr(outer))
         means = -np.diff(normal_density(outer)) / mass
-        knots = np.concatenate(([u[order[0]]], means, [u[order[-1]]]))
+        # values that are equal at an end share a score, which may lie within the last cell
+        ends = min(sorted_u[0], means[0] - _BEYOND), max(sorted_u[-1], means[-1] + _BEYOND)
+        knots = np.concatenate((ends[:1], means, ends[1:]))
         place = np.interp(scipy.special.ndtr(knots) * n - 0.5, [0, n - 1], [0, n - 1])
         low = np.minimum(place.astype(np.int64), n - 2)
         at_knots = ordered[low] + (place - low) * (ordered[low + 1] - ordered[low])
         # where each value lies between its knots: the fit asks for z of all of them at every step
-        segment = np.clip(np.searchsorted(knots, u) - 1, 0, len(knots) - 2)
-        share = (u - knots[segment]) / np.diff(knots)[segment]
-        return cls(u, block, np.searchsorted(edges, u), edges, mass, knots, at_knots, reach, segment, share)
+        segment = np.clip(_places(knots, sorted_u) - 1, 0, len(knots) - 2)
+        share = (sorted_u - knots[segment]) / np.diff(knots)[segment]
+        u, cell, own, at_own = (
+            _unsorted(order, one) for one in (sorted_u, _places(edges, sorted_u), segment, share)
+        )
+        return cls(u, block, cell, edges, mass, knots, at_knots, reach, own, at_own)
 
     def tallied(self, weights: np.ndarray | None = None) -> np.ndarray:
         """(BLOCKS, K) number of values, or sum of weights (n,), by block and cell."""
@@ -88,6 +89,35 @@ class Scores:
         """(n,) of each value, from z at the knots (K + 2,)."""
         found: np.ndarray = z[self._segment] + self._share * np.diff(z)[self._segment]
         return found
+
+
+def normal_scores(values: np.ndarray) -> np.ndarray:
+    """(n,) Phi^-1 of the ranks of values; ties share one."""
+    order, _, scores = _ranked(values)
+    return _unsorted(order, scores)
+
+
+def _ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order of values, the values in it, and their normal scores."""
+    n = len(values)
+    order = np.argsort(values)  # ties, which share a score, in any order
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] > ordered[:-1])))
+    counts = np.diff(np.append(starts, n))
+    return order, ordered, np.repeat(scipy.special.ndtri((starts + counts / 2) / n), counts)
+
+
+def _places(edges: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """np.searchsorted(edges, ordered) of many ascending values and few edges."""
+    ends = np.searchsorted(ordered, edges, side="right")
+    return np.repeat(np.arange(len(edges) + 1), np.diff(ends, prepend=0, append=len(ordered)))
+
+
+def _unsorted(order: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """Sorted values where they came from."""
+    found = np.empty_like(ordered)
+    found[order] = ordered
+    return found
 
 
 def left_out(table: np.ndarray) -> np.ndarray:

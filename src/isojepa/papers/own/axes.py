@@ -31,7 +31,7 @@ from isojepa.training.recipe import Recipe
 TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once straightened
 LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
-DIMS = {4: range(1), 8: SEEDS, 16: SEEDS}  # seeds at standard scale
+DIMS = (4, 8, 16)
 # pairs of many latents tell more than a batch can show, unless they are further apart
 RHO = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.8}
 RECIPES: dict[int, tuple[Spec, Recipe]] = {
@@ -58,16 +58,16 @@ BLIND = (GAUSSIAN, COPULA)
 
 
 def cells(scale: str) -> list[Cell]:
-    """Laws, mixings and dimensions; at paper scale three seeds of everything."""
+    """Laws, mixings and dimensions, three seeds each; at paper scale also of what is shown beside them."""
     if scale == "quick":
         quick = _runs(LANGEVIN, "uniform", 2, "sinusoid", 0)
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
     found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
-    for dim, own in DIMS.items():
-        seeds, needed = SEEDS if whole else own, NEEDED.get(dim, ())
-        found += _runs(LANGEVIN, DISCRETE, dim, [name for name in MIXED if name not in needed], seeds)
-        found += _runs(LANGEVIN, DISCRETE, dim, needed, seeds, FORMED)
+    for dim in DIMS:
+        needed = NEEDED.get(dim, ())
+        found += _runs(LANGEVIN, DISCRETE, dim, [name for name in MIXED if name not in needed], SEEDS)
+        found += _runs(LANGEVIN, DISCRETE, dim, needed, SEEDS, FORMED)
     # perceptrons all the same, to see what the form is worth
     found += _runs(LANGEVIN, DISCRETE, 8, "steeper lift", SEEDS)
     found += _runs(LANGEVIN, DISCRETE, 16, LIFTS if whole else "lift", SEEDS if whole else 0)
