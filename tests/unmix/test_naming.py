@@ -217,6 +217,7 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "partner": np.zeros(dim, int),
         "dependent": np.zeros(dim, bool),
         "doubted": np.zeros(dim, bool),
+        "hinted": np.zeros((dim, dim), bool),
         "links": np.zeros((dim, dim)),
         "carried": np.zeros((dim, dim)),
         "excess": 1.0,
@@ -238,6 +239,10 @@ def test_reasons_are_those_that_hold():
     few = naming([[0, 1]], [0.1, 0.1])
     assert "for all that these rows tell" in cue_of(few, 0, 0.01).reason
     assert "within 0.01 of normal" in cue_of(naming([[0, 1]], [0.001, 0.002]), 0, 0.01).reason
+    shaped = {"hinted": np.ones((2, 2), bool)}
+    assert "tolerance=0" in cue_of(naming([[0, 1]], [0.001, 0.002], **shaped), 0, 0.01).reason
+    seen = naming([[0, 1]], [0.001, 0.002], correlation=np.full(2, 0.9), **shaped)
+    assert "tolerance" not in cue_of(seen, 0, 0.01).reason  # pairs were asked, and did not show it
     unstable = naming([[0, 1]], [0.1, 0.1], by_shape=np.ones((2, 2), bool))
     assert "other axes" in cue_of(unstable, 0, 0.01).reason
     assert [cue_of(one, 0, 0.01).cause for one in (few, unstable)] == [Cause.ALIKE, Cause.FEW_ROWS]

@@ -320,9 +320,13 @@ def test_axes_that_the_rows_in_memory_do_not_show_are_found_in_passes_over_all(m
     monkeypatch.setattr(whitening, "_HELD", held * dim)
     few = unmix(h[:held], None if h_next is None else h_next[:held], straighten=False, tolerance=0)
     assert few.named_ < dim / 2
-    found = unmix(h, h_next, straighten=False, tolerance=0)
+    told = []
+    found = unmix(
+        h, h_next, straighten=False, tolerance=0, progress=lambda done, total, name: told.append(name)
+    )
     assert found.named_ == dim
     assert overlaps(found, q).max(1).min() > 0.995
+    assert {"axes, pass 1", "axes, pass 2", "all rows, pass 1"} <= set(told)  # each may take minutes
 
 
 def test_passes_over_halves_see_every_row_once_and_those_of_a_half_alone(monkeypatch):
@@ -448,6 +452,10 @@ TWICE = UNIFORM[:, [0, 1, 0]]
         ({"h": UNIFORM[:25]}, "h must have at least 26 rows to unmix 3 dimensions, got 25"),
         ({"h": np.full((300, 3), np.nan), "drop": True}, "at least 26 rows without NaN or Inf .* got 0"),
         ({"h": STILL}, "h must vary in every column, got constant ones: 1; leave them out"),
+        (
+            {"h": UNIFORM, "h_next": UNIFORM + np.array([0.0, 2.0, 0.0])},
+            r"one law, got means that differ .* in columns 1:",
+        ),
         ({"h": np.ones((300, 20))}, r"constant ones: 0, 1, 2, 3, 4, 5, 6, 7, \.\.\."),
         ({"h": TWICE}, "h must vary in every direction, got 2 of 3: ask for dim=2"),
         ({"h": UNIFORM, "h_next": UNIFORM[:, :2]}, r"both views must have one shape, got \(300, 3\)"),

@@ -5,13 +5,14 @@ import json
 
 import numpy as np
 import pytest
+import scipy
 import torch
 
 from isojepa.laws import GeneralizedNormal, Normal, Uniform, bimodal, eigensystem
-from isojepa.seeds import generator
+from isojepa.seeds import generator, numpy_generator
 from isojepa.unmix import Warp, dewarp
 from isojepa.unmix.lamperti import _expected
-from isojepa.unmix.scores import Scores
+from isojepa.unmix.scores import Scores, normal_scores
 from isojepa.worlds import Langevin
 
 LAWS = {
@@ -78,6 +79,17 @@ def test_removing_the_bias_of_the_lag_helps(law):
     y, y_next = slowest(law)(z), slowest(law)(z_next)
     with_bias, without = r2(plain_lamperti(y, y_next), z), r2(dewarp(y, y_next)(y), z)
     assert 1 - without < 0.2 * (1 - with_bias)
+
+
+def test_ties_at_the_ends_leave_knots_in_order():
+    values = np.clip(numpy_generator(0, "ties").normal(size=20_000), -2.8, 2.8)  # 0.3 % at each end
+    found = Scores.of(values, np.zeros(len(values), int))
+    assert (np.diff(found.knots) > 0).all()
+    assert np.interp(found.u, found.knots, found.knots) == pytest.approx(found.at(found.knots), abs=1e-12)
+    assert found.u == pytest.approx(normal_scores(values))
+    ranks = scipy.stats.rankdata(values)
+    assert found.u == pytest.approx(scipy.special.ndtri((ranks - 0.5) / len(values)))
+    assert (found.cell == np.searchsorted(found.edges, found.u)).all()
 
 
 def test_a_law_that_is_given_is_the_law_of_the_result():

@@ -49,7 +49,11 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> Cue:
         if (naming.by_shape | naming.by_rate)[axis][inside].all():
             few = "two halves of the rows give other axes: too few rows for what tells them apart"
             return Cue("none", Cause.FEW_ROWS, few)
-        rate = "no second views to tell rates" if naming.correlation is None else "rates that do not differ"
+        rate = "rates that do not differ"
+        if naming.correlation is None:
+            rate = "no second views to tell rates"
+            if naming.hinted[axis][inside].all():
+                rate += ", nor whether shapes are the world's (tolerance=0 trusts them)"
         block = naming.together[axis]
         if (naming.doubted & (naming.departure >= max(tolerance, 1e-12)))[block].any():
             near = "whose departure from normal may be the encoder's, as the other's,"

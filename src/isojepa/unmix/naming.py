@@ -88,6 +88,7 @@ class Naming:
         partner: (dim,) which other that is.
         dependent: (dim,) whether that is more than `DEPENDENT`, and more than chance.
         doubted: (dim,) whether a departure from normal may be the encoder's own.
+        hinted: (dim, dim) whether a pair would be told apart by shape if all shapes were trusted.
         links: (dim, dim) the largest such correlation of every pair.
         carried: (dim, dim) the largest correlation of a function of each axis with each other axis itself.
         excess: by how much the angles between both halves are larger than rows that do not depend on their
@@ -105,6 +106,7 @@ class Naming:
     partner: np.ndarray
     dependent: np.ndarray
     doubted: np.ndarray
+    hinted: np.ndarray
     links: np.ndarray
     carried: np.ndarray
     excess: float
@@ -135,11 +137,11 @@ def name_axes(
     mixed |= unsure[:, None] & unsure  # those that neither half found may be any rotation of one another
     departure = (found[0].departure + found[1].departure) / 2
     kappa = np.concatenate([one.kappa for one in found])
-    by_shape = _beyond_chance(kappa, 1.0)
+    by_shape = hinted = _beyond_chance(kappa, 1.0)
     # not asked for those who trust all shapes
     world = _world_departures(sample, rotation.matrix) if tolerance > 0 else None
     own = shown_departures(departure, world, tolerance) if tolerance > 0 else departure
-    by_shape &= np.maximum(own[:, None], own) >= tolerance
+    by_shape = hinted & (np.maximum(own[:, None], own) >= tolerance)
     doubted = (departure >= tolerance) & (own < tolerance)
     by_rate, correlation = np.zeros((dim, dim), bool), None
     known = [one.correlation for one in found if one.correlation is not None]
@@ -166,6 +168,7 @@ def name_axes(
         partner=partner,
         dependent=dependent,
         doubted=doubted,
+        hinted=hinted,
         links=links,
         carried=carried,
         excess=_excess(cosines, halves, order, len(sample.first)),

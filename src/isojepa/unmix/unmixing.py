@@ -5,11 +5,13 @@ not normal (`shapes`), and rates that differ (`rotations`). Axes that neither te
 rotation of which is as good. The verbs are scikit-learn's, which is not needed.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
 from isojepa.arguments import Parameters, check_count, check_number, check_type, checked
 from isojepa.certificates.embeddings import real_array
@@ -19,12 +21,14 @@ from isojepa.unmix.cues import BLIND, cue_of, few_rows, order_of, told_of
 from isojepa.unmix.inputs import read_rows
 from isojepa.unmix.naming import Naming, find_halves, name_axes, turned
 from isojepa.unmix.rotations import (
+    Pass,
     Rotation,
     mean_rotation,
     pass_over,
     refine_rotation,
     squares_go_together,
 )
+from isojepa.unmix.shapes import Shapes
 from isojepa.unmix.warps import Warp, dewarp
 from isojepa.unmix.whitening import (
     Sample,
@@ -121,6 +125,7 @@ class Unmixing(Parameters):
         # what memory does not hold, and a search needs, is read again for each of its steps
         short = rows < min(whitening.rows, wanted_rows(len(whitening.matrix)))
         passes = passes_over_halves(embeddings, whitening, sample) if short else []
+        passes = _counted(passes, lambda count: tell(1, 4, f"axes, pass {count}"))
         halves = find_halves(sample, numpy_generator(self.seed, "unmix"), self.tolerance, passes)
         start, shaped = mean_rotation(halves, rows)
         together = squares_go_together(sample.first, start)
@@ -138,9 +143,11 @@ class Unmixing(Parameters):
         )
         tell(2, 4, "all rows")
         if rows < whitening.rows:
+            every = pass_over_all(embeddings, whitening, len(views))
+            (all_rows,) = _counted([every], lambda count: tell(2, 4, f"all rows, pass {count}"))
             rotation = refine_rotation(
                 rotation.matrix,
-                pass_over_all(embeddings, whitening, len(views)),
+                all_rows,
                 views,
                 whitening.lagged,
                 whitening.rows,
@@ -343,6 +350,20 @@ def unmix(
     """
     asked = Unmixing(dim=dim, tolerance=tolerance, straighten=straighten, drop=drop, seed=seed)
     return asked.fit(h, h_next, paths, progress)
+
+
+def _counted(passes: Sequence[Pass], tell: Callable[[int], None]) -> list[Pass]:
+    """Passes that tell when they begin, and how many began so far: over many rows each takes long."""
+    count = itertools.count(1)
+
+    def told(one: Pass) -> Pass:
+        def begin(matrix: np.ndarray, scores: Tensor) -> Shapes:
+            tell(next(count))
+            return one(matrix, scores)
+
+        return begin
+
+    return [told(one) for one in passes]
 
 
 def _straighten(sample: Sample, direction: np.ndarray) -> tuple[Warp | None, str]:

@@ -29,6 +29,7 @@ _FLAT = 1e-6  # variance of a white direction in half of the rows, below which i
 _STEEP = 100.0  # times that a direction of standardised rows is made larger, at most, in float32
 _SLOW = 0.6  # mean correlation of a pair, from which an equation across views tells half of one within
 _TAIL = 0.05  # share of a column's variance in one row, from which it is no variance
+_MOVED = 0.5  # deviations between the means of both views, from which they are no pairs of one law
 _NAMED = 8  # columns that a message names
 
 
@@ -150,6 +151,8 @@ def whiten(
     covariance = squares / (views_seen * count) - np.outer(total, total)
     _check_spread(covariance, shift, largest, views_seen * count)
     _check_views((powers - sums**2 / count)[:views_seen] / count, np.diag(covariance))
+    if embeddings.paired:
+        _check_means(np.abs(sums[1] - sums[0]) / count, np.sqrt(np.diag(covariance)))
     scale = np.sqrt(np.diag(covariance))
     # principal directions depend on the scales of the columns; where all are kept, those must not matter
     units = scale if dim is None or embeddings.paired else np.full(width, scale.max())
@@ -307,6 +310,18 @@ def _check_views(variances: np.ndarray, together: np.ndarray) -> None:
         raise ValueError(
             "h and h_next must be two views of one thing, got columns that vary in one of them alone: "
             f"{_named(still)}"
+        )
+
+
+def _check_means(differences: np.ndarray, scale: np.ndarray) -> None:
+    """Say which columns have another mean in each view: (dim,) by how much, and their deviations."""
+    share = differences / scale
+    moved = np.flatnonzero(share > _MOVED)
+    if len(moved):
+        raise ValueError(
+            f"h and h_next must have one law, got means that differ by up to {share.max():.2g} standard "
+            f"deviations, in columns {_named(moved)}: both views of a stationary world have the same; if a "
+            "drift is no part of it, subtract from each view its own mean"
         )
 
 

@@ -14,6 +14,7 @@ Axes are found without latents on some pairs, and scored on others.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,9 @@ def latent_rows(row: Row, scores: Mapping[str, Any], latents: Sequence[str], **l
     return found
 
 
-def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:
+def score(
+    encoder: nn.Module, world: Source, pairs: Mapping[int, int] = MappingProxyType({})
+) -> dict[str, Any]:
     """Measure the axes of a trained encoder in its world, on fresh pairs.
 
     Of an embedding with more dimensions than latents as many directions are unmixed as there are latents; of
@@ -105,11 +108,11 @@ def score(encoder: nn.Module, world: Source, each: int = 0) -> dict[str, Any]:
     Args:
         encoder: trained.
         world: its own.
-        each: pairs for each latent that axes are found on, if these are more than `PAIRS`.
+        pairs: that axes are found on, by the number of latents; `PAIRS` of those that it does not have.
     """
     batch = world.sample(SCORED, generator(_SEED, "scored"))
     z = batch.latents[0]
-    views = world.sample(max(PAIRS, each * z.shape[1]), generator(_SEED, "pairs")).views
+    views = world.sample(pairs.get(z.shape[1], PAIRS), generator(_SEED, "pairs")).views
     h, h_next = (_rows(encoder, view) for view in views)
     dim = min(z.shape[1], _spanned(h))
     asked = None if dim == h.shape[1] else dim
