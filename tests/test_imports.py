@@ -14,6 +14,7 @@ SMALL = [
     "linear",
     "ranks",
     "places",
+    "settings",
     "registry",
     "importing",
     "threads",

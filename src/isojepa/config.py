@@ -21,7 +21,8 @@ from isojepa.files import read_json
 from isojepa.names import shown, unknown
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.opening import CONFIG, parse_yaml, read_bytes
-from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, is_spec, settings
+from isojepa.registry import Context, Spec, assemble, find, flatten, is_spec, settings
+from isojepa.settings import Setting
 from isojepa.training.formats import HEADER, migrate
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.world import WorldSpec

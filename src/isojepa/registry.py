@@ -18,22 +18,19 @@ Other packages bring components of their own through the entry point group "isoj
 point names a module, whose import registers them.
 """
 
-import ast
 import dataclasses
 import importlib
 import inspect
-import itertools
 import pkgutil
-import textwrap
-import typing
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any, ClassVar, Self, TypeVar
 
 from isojepa.names import choose, unknown
+from isojepa.settings import Setting, default_of, own_settings
 
 GROUP = "isojepa.components"
 ROOMS = ("laws", "worlds", "isotropise", "encoders", "objectives")  # whose modules register components
@@ -161,25 +158,6 @@ class Spec:
         return None
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One setting of a component.
-
-    Attributes:
-        key: its name in flags, YAML and records.
-        type: of its values.
-        default: its value where nothing is said.
-        help: one sentence.
-        choice: the kind of component that the setting chooses; else empty.
-    """
-
-    key: str
-    type: Any
-    default: Any
-    help: str
-    choice: str = ""
-
-
 def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]:
     """Name a component.
 
@@ -207,7 +185,7 @@ def register(kind: str, name: str, *, default: bool = False) -> Callable[[T], T]
                     f"a setting of {_address(cls)} must not be called {', '.join(_RESERVED)}, "
                     f"got {item.name!r}"
                 )
-            if _default(item) is dataclasses.MISSING:
+            if default_of(item) is dataclasses.MISSING:
                 raise ValueError(
                     f"every setting of {_address(cls)} must have a default, got none for {item.name!r}"
                 )
@@ -285,7 +263,7 @@ def settings(cls: type, values: Mapping[str, Any], default: Any = None) -> dict[
             raise ValueError(f"{cls.__name__} has two settings {one.key!r}")
         found[one.key] = one
 
-    for own, value in _own_settings(cls):
+    for own, value in own_settings(cls):
         if default is not None:
             value = getattr(default, own.key)
             own = Setting(own.key, own.type, value.name if own.choice else value, own.help, own.choice)
@@ -303,7 +281,7 @@ def assemble(cls: type[Spec], values: Mapping[str, Any]) -> Spec:
     for item in dataclasses.fields(cls):
         kind = item.metadata.get("kind", "")
         if kind:
-            parts[item.name] = assemble(find(kind, values.get(item.name, _default(item).name)), values)
+            parts[item.name] = assemble(find(kind, values.get(item.name, default_of(item).name)), values)
         elif item.name in values:
             parts[item.name] = values[item.name]
     return cls(**parts)
@@ -380,45 +358,6 @@ def _load() -> None:
                 ComponentWarning,
                 stacklevel=2,
             )
-
-
-def _default(item: "dataclasses.Field[Any]") -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return item.default_factory()
-    return item.default
-
-
-@cache
-def _own_settings(cls: type) -> tuple[tuple[Setting, Any], ...]:
-    """The fields of a spec as settings, each with its default: that of a choice is a component."""
-    hints, helps = typing.get_type_hints(cls), _helps(cls)
-    found = []
-    for item in dataclasses.fields(cls):
-        kind, default = item.metadata.get("kind", ""), _default(item)
-        known, value = (str, default.name) if kind else (hints[item.name], default)
-        found.append((Setting(item.name, known, value, helps.get(item.name, ""), kind), default))
-    return tuple(found)
-
-
-def _helps(cls: type) -> dict[str, str]:
-    """The docstrings of a dataclass's fields, which Python itself forgets; those of its bases too."""
-    helps: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        helps |= dict(_documented(base))
-    return helps
-
-
-def _documented(cls: type) -> Iterator[tuple[str, str]]:
-    try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    except (OSError, TypeError, SyntaxError):  # a class made at a prompt has no source
-        return
-    statements = body.body if isinstance(body, ast.ClassDef) else []
-    for field, doc in itertools.pairwise(statements):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            text = doc.value if isinstance(doc, ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                yield field.target.id, " ".join(text.value.split())
 
 
 def _address(cls: type) -> str:

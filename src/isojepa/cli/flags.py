@@ -13,7 +13,8 @@ from typing import Annotated, Any
 import tyro
 
 from isojepa.config import SECTIONS, Config, read_config, stray
-from isojepa.registry import Setting, Spec, assemble, components, find, settings
+from isojepa.registry import Spec, assemble, components, find, settings
+from isojepa.settings import Setting
 from isojepa.training.recipe import Recipe
 
 
