@@ -11,7 +11,8 @@ is from normal. In a Langevin world f is the slowest eigenfunction of the law, w
 f is looked for among polynomials of s up to degree `_DEGREE`, of which Hermite's He_k are a basis: with
 C_jk = E He_j(s) He_k(s') symmetric and G_jk = E He_j(s) He_k(s), it is the solution of C v = c G v that is
 nearest to s. The departure of a projection is the smaller one. The standard error and the correction of the
-bias, which any noise has here, come from leaving out each block of rows.
+bias, which any noise has here, come from leaving out each block of rows. Among many rows the largest scores
+are cut, which takes next to nothing from f and much from the error of high degrees.
 """
 
 import numpy as np
@@ -23,6 +24,8 @@ from isojepa.unmix.scores import normal_scores
 STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02
 _SURE = 3.0  # standard errors
 _DEGREE = 7
+_FAR = 3.5  # score beyond which a score counts as that: high powers of larger ones are those of few rows,
+_BEYOND = 40  # where so many are, at least, on each side: cut at the last few, polynomials tell less
 _CHANCE = 5.0  # standard errors of a correlation of 0, below which pairs say nothing of each other
 _APART = 1e-9  # eigenvalues that are no further apart tell nothing of their vectors: equal views
 
@@ -48,8 +51,10 @@ def world_departure(y: np.ndarray, y_next: np.ndarray, block: np.ndarray) -> tup
     Returns:
         The estimate, which chance can make slightly negative, and an error of inf where nothing is told.
     """
-    both = np.concatenate((y, y_next))
-    table = np.stack(hermite_polynomials(normal_scores(both), _DEGREE)[1:])
+    scores = normal_scores(np.concatenate((y, y_next)))
+    if len(scores) * scipy.special.ndtr(-_FAR) >= _BEYOND:
+        scores = scores.clip(-_FAR, _FAR)
+    table = np.stack(hermite_polynomials(scores, _DEGREE)[1:])
     first, second = table[:, : len(y)], table[:, len(y) :]
     if abs(first[0] @ second[0]) < _CHANCE * np.sqrt(len(y)):
         return 0.0, float("inf")

@@ -52,7 +52,7 @@ LIFTS = ("lift", "steeper lift")
 SINH = MLPSpec(width=64, layers=3, activation="sinh")
 SINH_RECIPE = Recipe(batch=512, learning_rate=1e-2)
 SINH_STEPS = 400  # for each latent
-SINH_LONGER = {("steeper lift", 16): Recipe(steps=12_800, batch=1024, learning_rate=1e-2)}
+SINH_LONGER = {16: Recipe(steps=12_800, batch=1024, learning_rate=1e-2)}  # what is left turns axes of so many
 FOUND_ON = {8: 200_000, 16: 1_600_000}  # pairs that axes of so many latents are found on
 NEEDED = {8: ("steeper lift", *FORMS), 16: tuple(MIXED)}  # mixings, by latents, that are undone by such
 BLIND = (GAUSSIAN, COPULA)
@@ -86,7 +86,7 @@ def _config(process: str, law: str, dim: int, mixing: str, encoder: str, seed: i
         spec, recipe = RECIPES[dim]
     elif mixing in LIFTS:
         spec = SINH
-        recipe = SINH_LONGER.get((mixing, dim), replace(SINH_RECIPE, steps=SINH_STEPS * dim))
+        recipe = SINH_LONGER.get(dim, replace(SINH_RECIPE, steps=SINH_STEPS * dim))
     else:
         spec = FORMS[mixing]
         recipe = replace(FORM_RECIPE, steps=FORM_STEPS.get((mixing, dim), FORM_RECIPE.steps))
