@@ -35,10 +35,8 @@ RHOS = (0.5, 0.7, 0.9, 0.95, 0.99)
 PAIRS = (1_000, 3_000, 10_000, 30_000)
 EMBEDDINGS = (1, 2, 3, 4, 6)  # dimensions, of two latents
 DIMS = (4, 16, 64, 256)
-FOUND_ON = {
-    64: 131_072,
-    256: 524_288,
-}  # pairs that axes of so many latents are found on: of 256, 100,000 show none
+# pairs that axes of so many latents are found on: of 256, 100,000 show none
+FOUND_ON = {64: 131_072, 256: 524_288}
 TARGET = 0.99  # rank correlation of the latent that is found least
 _ALIKE = 1e-3  # of rank correlations
 _NEAR = 0.01  # of R^2
