@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.seeds import numpy_generator
+from isojepa.seeds import generator, numpy_generator
 from isojepa.unmix.shared import shared_functions
 
 RIDGE = 0.03
@@ -64,9 +64,7 @@ def test_halves_need_not_be_equal_nor_in_turns():
 
 
 def test_one_axis_and_axes_that_stand_still_share_nothing():
-    links, sure, _ = shared_functions(
-        torch.randn(500, 1, generator=torch.Generator().manual_seed(0)), blocks(500)
-    )
+    links, sure, _ = shared_functions(torch.randn(500, 1, generator=generator(0, "shared")), blocks(500))
     assert links.shape == (1, 1)
     assert not links.any()
     assert not sure.any()

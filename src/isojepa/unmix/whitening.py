@@ -151,9 +151,9 @@ def whiten(
     covariance = squares / (views_seen * count) - np.outer(total, total)
     _check_spread(covariance, shift, largest, views_seen * count)
     _check_views((powers - sums**2 / count)[:views_seen] / count, np.diag(covariance))
-    if embeddings.paired:
-        _check_means(np.abs(sums[1] - sums[0]) / count, np.sqrt(np.diag(covariance)))
     scale = np.sqrt(np.diag(covariance))
+    if embeddings.paired:
+        _check_means(np.abs(sums[1] - sums[0]) / count, scale)
     # principal directions depend on the scales of the columns; where all are kept, those must not matter
     units = scale if dim is None or embeddings.paired else np.full(width, scale.max())
     values, vectors = np.linalg.eigh(covariance / np.outer(units, units))
