@@ -9,7 +9,7 @@ TOOLS  := $(VENV)/.tools
 # without it each start compiles the package anew, and each run of pytest rewrites every assertion.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test test-slow test-long lint bench study adversaries fuzz docs lock clean
+.PHONY: help setup demo test test-slow test-long lint bench gpu study adversaries fuzz docs lock clean
 help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
@@ -23,6 +23,7 @@ $(READY): pyproject.toml constraints.txt
 $(TOOLS): $(READY)
 	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(RUN)/pip install --quiet --no-deps lightly==1.6.0 lightly-utils==0.0.2
+	$(RUN)/python -m isojepa.torchvision_operators
 	@touch $@
 
 demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/report.html
@@ -48,6 +49,9 @@ EARLIER := $(VENV)/reference-$(REFERENCE)
 bench: $(TOOLS) ## speed and memory against the textbook forms, and a step against that of REFERENCE=commit
 	@test -d $(EARLIER) || (git worktree prune && git worktree add --quiet --detach $(EARLIER) $(REFERENCE)) || true
 	ISOJEPA_REFERENCE=$(EARLIER)/src $(RUN)/python benchmarks/run.py
+
+gpu: $(TOOLS)   ## on a machine with a GPU: SIGReg, a training step and the views, to docs/results/gpu.json
+	$(RUN)/python benchmarks/gpu.py && $(RUN)/python docs/fill.py docs/speed.md
 
 STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature

@@ -9,9 +9,11 @@ this package is imported, and so nothing of it decides how threads wait.
 
 import argparse
 import time
-from itertools import islice
+from itertools import islice, pairwise
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -30,10 +32,10 @@ from torchvision.transforms import v2  # noqa: E402
 
 
 class Crops(Dataset):
-    """Noise of 28 pixels, cut into views: those of `Views.for_size(28)`."""
+    """Pictures of 28 pixels, cut into views: those of `Views.for_size(28)`."""
 
-    def __init__(self, count: int) -> None:
-        self.images = torch.randint(0, 256, (count, 1, SIDE, SIDE), dtype=torch.uint8)
+    def __init__(self, images: torch.Tensor) -> None:
+        self.images = images
         self.crops = [_transform(SIDE, (0.3, 1.0))] * 2 + [_transform(LOCAL, (0.15, 0.4))] * 2
 
     def __len__(self) -> int:
@@ -69,7 +71,7 @@ def model() -> nn.Module:
 
 def train(steps: int) -> float:
     """Pictures per second."""
-    data = Crops((steps + 1) * BATCH)
+    data = Crops(torch.randint(0, 256, ((steps + 1) * BATCH, 1, SIDE, SIDE), dtype=torch.uint8))
     loader = DataLoader(data, BATCH, shuffle=True, num_workers=WORKERS, drop_last=True)
     net, loss = model(), LeJEPALoss()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.05)
@@ -84,7 +86,77 @@ def train(steps: int) -> float:
     return steps * BATCH / (time.perf_counter() - started)
 
 
+class Grid(nn.Module):
+    """Three convolutions of stride 2 and averages over the quarters of the picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for index, (n_in, n_out) in enumerate(pairwise((1, 64, 128, 256))):
+            layers += [
+                nn.Conv2d(n_in, n_out, 3 if index else 4, 2, 1, bias=False),
+                nn.BatchNorm2d(n_out),
+                nn.ReLU(),
+            ]
+        self.body = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        self.head = nn.Sequential(nn.Linear(1024, 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Linear(512, 64))
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return F.adaptive_avg_pool2d(self.body(x.contiguous(memory_format=torch.channels_last)), 2).flatten(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.features(x))
+
+
+def train_until(folder: str, steps: int, every: int, batch: int = 256) -> None:
+    """Train on the pictures of a folder; every few steps save features and print the seconds so far."""
+    pictures = {name: torch.from_numpy(np.load(f"{folder}/{name}.npy")) for name in ("train", "fit", "test")}
+    loader = DataLoader(Crops(pictures["train"]), batch, shuffle=True, num_workers=WORKERS, drop_last=True)
+    net, loss = Grid(), LeJEPALoss()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1.5e-2, weight_decay=0.05, fused=True)
+    warm = max(1, steps // 20)
+    schedule = torch.optim.lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, 1.0, warm),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps - warm),
+        ],
+        [warm],
+    )
+    started, paused, step = time.perf_counter(), 0.0, 0
+    while step < steps:
+        for views in islice(loader, steps - step):
+            with torch.autocast("cpu", torch.bfloat16):
+                parts = [net(torch.cat(some)).unflatten(0, (2, -1)) for some in (views[:2], views[2:])]
+            value = loss(global_proj=parts[0].float(), local_proj=parts[1].float())
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            schedule.step()
+            step += 1
+            if step % every == 0:
+                now = time.perf_counter()
+                print(step, now - started - paused, flush=True)
+                _save_features(net, pictures, folder, step)
+                paused += time.perf_counter() - now
+
+
+@torch.no_grad()
+def _save_features(net: Grid, pictures: dict[str, torch.Tensor], folder: str, step: int) -> None:
+    net.eval()
+    for name in ("fit", "test"):
+        parts = ((part.float() / 255 - 0.5) / 0.29 for part in pictures[name].split(1000))
+        np.save(f"{folder}/{name}-{step}.npy", torch.cat([net.features(part) for part in parts]).numpy())
+    net.train()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=30)
-    print(train(parser.parse_args().steps))
+    parser.add_argument("--until", help="folder with train.npy, fit.npy and test.npy")
+    parser.add_argument("--every", type=int, default=25)
+    options = parser.parse_args()
+    if options.until:
+        train_until(options.until, options.steps, options.every)
+    else:
+        print(train(options.steps))

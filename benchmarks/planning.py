@@ -15,12 +15,12 @@ from measure import processor_time, row
 from torch import Tensor
 
 import isojepa as ij
+from isojepa.encoders import Dynamics, Stepwise, WorldModel
 from isojepa.encoders.mlp import MLP
-from isojepa.plan.closed_loop.transitions import LatentModel
-from isojepa.plan.planners import (
+from isojepa.planning.closed_loop.transitions import LatentModel
+from isojepa.planning.planners import (
     CEM,
     ActionSpace,
-    Dynamics,
     FunctionDynamics,
     GoalCost,
     LinearDynamics,
@@ -37,6 +37,7 @@ def planning() -> list[dict]:
         "network of 128": _function(128),
         "network of 64": _function(64),
         "LatentModel of 64, the default": _latent_model(64),
+        "WorldModel, the default": WorldModel(DIM, observed=DIM, actions=WIDTH).requires_grad_(False),
     }
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -61,7 +62,7 @@ def _keep_memory() -> None:
         libc.mallopt(-1, 2**29)  # M_TRIM_THRESHOLD
 
 
-def _function(hidden: int) -> Dynamics:
+def _function(hidden: int) -> Stepwise:
     source = ij.generator(0, "bench")
     network = MLP(DIM + WIDTH, DIM, hidden, 3).requires_grad_(False)
     a = torch.eye(DIM + WIDTH, DIM) + 0.1 * torch.randn(DIM + WIDTH, DIM, generator=source)
@@ -73,7 +74,7 @@ def _function(hidden: int) -> Dynamics:
     return FunctionDynamics(step)
 
 
-def _latent_model(hidden: int) -> Dynamics:
+def _latent_model(hidden: int) -> Stepwise:
     source = ij.generator(0, "bench")
     a = torch.eye(DIM) + 0.1 * torch.randn(DIM, DIM, generator=source)
     b = 0.1 * torch.randn(DIM, WIDTH, generator=source)
@@ -85,7 +86,11 @@ def _latent_model(hidden: int) -> Dynamics:
 
 def _plan(label: str, dynamics: Dynamics) -> list[dict]:
     source = ij.generator(1, "bench")
-    step: Callable[[Tensor, Tensor], Tensor] = dynamics.step
+
+    def one_step(h: Tensor, a: Tensor) -> Tensor:
+        return dynamics.rollout(h[:, None], a[:, None])[:, 0]
+
+    step: Callable[[Tensor, Tensor], Tensor] = getattr(dynamics, "step", one_step)
     cem = CEM()
     start, goal = torch.randn(2, 1, DIM, generator=source)
     problem = Problem(dynamics, GoalCost(), ActionSpace.box(WIDTH), start, goal)

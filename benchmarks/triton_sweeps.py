@@ -72,7 +72,7 @@ def _compare(shape: tuple[int, int, int, int], device: torch.device, seconds: fl
         for part in directions.split(1024):
             (x.detach() @ part.T) @ part
 
-    loss = ij.objectives.LeJEPA(0.05, ij.objectives.SIGReg(slices, KNOTS, T_MAX))
+    loss = ij.objectives.LeJEPA(0.05, ij.objectives.SIGReg(slices, KNOTS, T_MAX, kernel="triton"))
     tasks: dict[str, Callable[[], Any]] = {
         **{name: partial(form, x.detach(), *settings) for name, form in forms.items()},
         "its projections alone": project,

@@ -44,8 +44,22 @@ def quality() -> str:
     lines += [
         "",
         f"Theorem 3's bound holds, within its interval, in {held} of all {len(rows)} runs of the study.",
+        *published_settings(),
     ]
     return "\n".join(lines)
+
+
+def published_settings() -> list[str]:
+    """What the published settings reach on the spiral, in the study of mixings."""
+    asked = {"settings": "published", "mixing": "spiral", "objective": "SIGReg"}
+    rows = json.loads((RESULTS / "mixings.json").read_text())["rows"]
+    own = [row for row in rows if asked.items() <= row["labels"].items()]
+    r2, steps = min(row["scores"]["r2"] for row in own), own[0]["steps"]
+    runs = "one run" if len(own) == 1 else f"{len(own)} runs"
+    return [
+        f"The published settings, {steps:,} steps, reach R² {r2:.4f} on the spiral here, in {runs} of",
+        "[mixings](docs/results/mixings.md).",
+    ]
 
 
 def speed() -> str:
@@ -63,6 +77,19 @@ def speed() -> str:
     versions = bench["versions"]
     lines += ["", f"torch {versions['torch']}, {versions['threads']} threads, {versions['machine']}."]
     return "\n".join(lines)
+
+
+def gpu() -> str:
+    """What `make gpu` measured."""
+    path = RESULTS / "gpu.json"
+    if not path.exists():
+        return (
+            "not run here, for lack of a GPU. `make gpu` measures on a machine with one and fills this page."
+        )
+    measured = json.loads(path.read_text())
+    lines = ["| on a GPU | milliseconds |", "|---|---|"]
+    lines += [f"| {row['name']} | {row['milliseconds']:.3g} |" for row in measured["rows"]]
+    return "\n".join([*lines, "", f"{measured['device']}, torch {measured['versions']['torch']}."])
 
 
 def fast() -> str:
@@ -283,10 +310,40 @@ def _module(path: Path) -> str:
     return f"- `{path.as_posix()}`: {docstring.splitlines()[0]}"
 
 
+def own_environment() -> str:
+    """The environment that the tests use, whole."""
+    return f"```python\n{(ROOT / 'tests/own_environment.py').read_text().strip()}\n```"
+
+
+def world_models() -> str:
+    """Success of planners in trained world models, beside the floors."""
+    rows = json.loads((RESULTS / "world_models.json").read_text())
+    names = list(dict.fromkeys(line["controller"] for row in rows for line in row["rows"]))
+    lines = [
+        f"| environment, seed | {' | '.join(names)} | solved starts | error at 1 and 10 steps | protocol |",
+        "|---" * (len(names) + 4) + "|",
+    ]
+    for row in rows:
+        scores = {line["controller"]: line for line in row["rows"]}
+        cells = [
+            f"{scores[name]['success']:.2f} [{scores[name]['low']:.2f}, {scores[name]['high']:.2f}]"
+            if name in scores
+            else "-"
+            for name in names
+        ]
+        errors = f"{row['errors'][0]:.2g}, {row['errors'][min(9, len(row['errors']) - 1)]:.2g}"
+        lines.append(
+            f"| {row['environment']}, {row['seed']} | {' | '.join(cells)} "
+            f"| {row['excluded']} of {row['drawn']} | {errors} | `{row['protocol_hash']}` |"
+        )
+    return "\n".join(lines)
+
+
 PAGES = {
     "README.md": {"quality": quality, "fast": fast},
     "docs/architecture.md": {"tree": tree},
-    "docs/speed.md": {"speed": speed},
+    "docs/speed.md": {"speed": speed, "gpu": gpu},
+    "docs/world_models.md": {"own": own_environment, "world_models": world_models},
     "docs/studies.md": {"found": found, "scaling": scaling},
     "docs/settings.md": {"settings": settings},
     "docs/gaussianity.md": {"table6": table_6},

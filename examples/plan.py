@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import isojepa as ij
-from isojepa.plan import LinearSystem, Lqr, compare_lines, draw_pairs, planning_bound, simulate_regret
+from isojepa.planning import LinearSystem, Lqr, compare_lines, draw_pairs, planning_bound, simulate_regret
 
 turn = np.array([[0.6, -0.8], [0.8, 0.6]])
 

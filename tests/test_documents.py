@@ -1,5 +1,6 @@
 """The documents say what the tree and the records say."""
 
+import ast
 import os
 import re
 import shutil
@@ -84,8 +85,14 @@ def test_the_citation_is_of_a_release_in_the_changelog():
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
     released = re.findall(r"^## (\d\S*) \((.*)\)$", CHANGELOG, flags=re.MULTILINE)
     assert (citation["version"], str(citation["date-released"])) == released[0]
+    listed = README.partition("## References")[2]
     for paper in citation["references"]:
-        assert paper["title"] in README
+        (identifier,) = paper["identifiers"]
+        assert re.fullmatch(r"arXiv:\d{4}\.\d{5}(v\d+)?", identifier["value"])
+        assert paper["url"].endswith(identifier["value"].removeprefix("arXiv:"))
+        assert paper["title"] in " ".join(listed.split())
+        assert identifier["value"] in listed
+    assert len(citation["references"]) == listed.count("arXiv:")
 
 
 def test_what_is_new_stands_above_what_was_released():
@@ -128,3 +135,23 @@ def test_the_names_in_the_documents_python_exist():
             for part in name.rstrip(".").split("."):
                 assert hasattr(thing, part), f"{page.name} names ij.{name}"
                 thing = getattr(thing, part)
+
+
+def _entries(docstring):
+    """The entries of its Args and Attributes, each with what continues it."""
+    for section in re.findall(r"^(?:Args|Attributes):\n((?: .*\n?|\n)*)", docstring, re.MULTILINE):
+        yield from re.split(r"\n {4}(?=\S)", section.removeprefix("    ").rstrip())
+
+
+def test_every_argument_of_a_docstring_has_an_entry_of_its_own():
+    damaged = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                arguments = {argument.arg for argument in ast.walk(node) if isinstance(argument, ast.arg)}
+                for entry in _entries(ast.get_docstring(node) or ""):
+                    name, _, text = entry.partition(":")
+                    inside = set(re.findall(r"[.;]\s+(\w+)(?:, \w+)*: ", text)) & arguments
+                    if inside or not re.fullmatch(r"[\w*]+(, [\w*]+)*|\(.*\)", name):
+                        damaged.append((path.name, node.name, entry))
+    assert not damaged

@@ -56,7 +56,7 @@ def test_own_trajectories_are_learned_better_when_their_pairs_are_weighed(capsys
 @pytest.mark.slow
 def test_the_ten_lines_of_the_readme_recover_the_spiral(capsys):
     names = runpy.run_path(str(EXAMPLES / "spiral.py"))
-    assert names["run"].r2 >= 0.986
+    assert names["run"].r2 >= 0.99
     assert "World model" in capsys.readouterr().out
 
 

@@ -23,6 +23,7 @@ SMALL = [
     "opening",
     "arguments",
     "vision",
+    "torchvision_operators",
 ]
 ORDER = [
     "laws",
@@ -40,7 +41,7 @@ ORDER = [
     "theory",
     "align",
     "unmix",
-    "plan",
+    "planning",
     "exports",
     "report",
     "studies",

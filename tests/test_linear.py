@@ -17,6 +17,7 @@ from isojepa.linear import (
     nearest_rotation,
     procrustes,
     r2_of,
+    spread,
     spread_of,
 )
 
@@ -207,3 +208,11 @@ def test_variances_below_0_are_0_if_rounding_made_them_and_are_shown_if_not():
     assert spread_of(np.array([[1.0, 1.0], [1.0, 1.0 - 1e-15]]))[0] == 0
     assert spread_of(np.diag([-0.1, 1.0]))[0] == pytest.approx(-0.1)
     assert spread_of(np.diag([0.0, 2.0, 3.0]), leading=2)[0] == pytest.approx(2)
+
+
+def test_directions_that_few_rows_cannot_span_are_not_dead():
+    source = np.random.default_rng(0)
+    assert spread(source.normal(size=(50, 100)))[2] < 0.05
+    half = np.concatenate((source.normal(size=(500, 10)), 1e-3 * source.normal(size=(500, 10))), 1)
+    assert spread(half)[2] == 0.5
+    assert spread(np.ones((9, 3)))[2] == 1.0

@@ -10,9 +10,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 
 from isojepa import opening
-from isojepa.certificates import archives, read_named, text
+from isojepa.certificates import read_named, text
 from isojepa.cli import main
 from isojepa.config import read_config
 from isojepa.files import read_json
@@ -25,6 +26,7 @@ from isojepa.opening import (
     read_bytes,
     size_of,
 )
+from isojepa.worlds import archives
 
 BOMB = "\n".join(
     [
@@ -219,6 +221,23 @@ def test_hdf5_bombs_are_refused_before_they_are_expanded(tmp_path):
     }.items():
         with pytest.raises(ValueError, match=message):
             read_named(tmp_path / f"{name}.h5")
+
+
+def test_headers_that_declare_more_than_the_file_holds_are_refused(tmp_path):
+    side = 200_000
+    header = json.dumps({"h": {"dtype": "F32", "shape": [side, side], "data_offsets": [0, 4 * side**2]}})
+    length = len(header).to_bytes(8, "little")
+    (tmp_path / "a.safetensors").write_bytes(length + header.encode() + bytes(64))
+    (tmp_path / "b.safetensors").write_bytes((1 << 62).to_bytes(8, "little") + header.encode())
+    array = np.lib.format.header_data_from_array_1_0(np.zeros((1, 1))) | {"shape": (side, side)}
+    with open(tmp_path / "c.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, array)
+        file.write(bytes(64))
+    torch.save({"h": torch.zeros(1).expand(side, side)}, tmp_path / "d.pt")
+    torch.save(torch.zeros(1).expand(side, side), tmp_path / "e.pt")
+    for path in sorted(tmp_path.iterdir()):
+        with pytest.raises(ValueError, match=f"{path.name} is damaged or not a plain"):
+            read_named(path)
 
 
 def test_hdf5_that_lies_in_another_file_is_not_followed(tmp_path):

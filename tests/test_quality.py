@@ -78,5 +78,5 @@ def test_the_demo_takes_less_than_a_minute(tmp_path):
     after = os.times()
     assert after.children_user + after.children_system - before.children_user - before.children_system < 60
     assert "World model: the embedding is a rotation of the latents" in done.stdout
-    assert ij.Record.open(tmp_path / "demo").result["metrics"]["r2"] >= 0.986
+    assert ij.Record.open(tmp_path / "demo").result["metrics"]["r2"] >= 0.99
     assert (tmp_path / "demo/report.html").exists()

@@ -69,6 +69,7 @@ def test_worlds_of_every_law_pass_the_public_check(law):
 SEEN = {  # by encoders of no vectors
     "backbone": Context(shapes=((1, 28, 28), (1, 28, 28), (1, 16, 16))),
     "conv": Context(dim=2, shapes=((3, 64, 64), (3, 64, 64))),
+    "world-model": Context(shapes=((5,), (5,)), actions=2),
 }
 
 
@@ -94,7 +95,7 @@ def test_every_objective_of_pictures_passes_the_public_check(name):
 
 
 GIVEN = {name: {"teacher": "a record"} for name in ("taught", "imitated")}
-GIVEN["latent-dynamics"] = {"history": 1}
+GIVEN["latent-dynamics"] = {"rollout": 1, "inverse": 0.1}
 
 
 @pytest.mark.parametrize("name", [name for name in of("objective") if name not in (*PATCHES, "random")])
@@ -107,6 +108,8 @@ def test_every_objective_of_the_package_passes_the_public_check(name):
     context = replace(config.context, correlation=0.95, classes=3, actions=2)
     context = replace(context, opened=lambda path: torch.nn.Linear(2, 3))
     objective = spec.build(context)
+    if name == "latent-dynamics":
+        encoder = make("encoder", "world-model", dim=2).build(context)
     testing.check_objective(objective, encoder, batch)
 
 
@@ -527,7 +530,7 @@ def test_a_record_of_another_package_loads_and_has_a_price(outside):
 
 
 def test_a_record_of_a_package_that_is_not_here_says_what_is_missing(outside):
-    worlds = "images, observer, reacher, reacher-episodes, reacher-isotropised, synthetic, together"
+    worlds = "episodes, images, observer, reacher, reacher-episodes, reacher-isotropised, synthetic, together"
     words = f"world must be one of {worlds}, got 'ring'"
     with pytest.raises(ValueError, match=words):
         ij.load(outside.folder / "flags")

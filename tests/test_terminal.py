@@ -18,7 +18,7 @@ from rich.text import Text
 
 from isojepa.cli import main
 from isojepa.cli.printing import print_json
-from isojepa.terminal import Console, shortened, typed, visible
+from isojepa.terminal import Console, PlainProgress, shortened, typed, visible
 from tests.test_startup import SMALL
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
@@ -210,3 +210,15 @@ def test_a_terminal_that_knows_few_letters_is_no_error(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_without_a_terminal_progress_is_a_line_every_few_seconds(capsys, monkeypatch):
+    clock = iter((0.0, 1.0, 6.0, 7.0, 12.0))
+    monkeypatch.setattr("isojepa.terminal.time.monotonic", lambda: next(clock))
+    progress = PlainProgress("training: step", done=100)
+    for done in (101, 106, 107, 112):
+        progress.update(done, 1000, "loss 3")
+    assert capsys.readouterr().err.splitlines() == [
+        "training: step 106 of 1,000, 0:14:54 left, loss 3",
+        "training: step 112 of 1,000, 0:14:48 left, loss 3",
+    ]

@@ -10,7 +10,7 @@ import torch
 
 from isojepa.encoders import MLP
 from isojepa.sweep.environment import environment
-from isojepa.threads import CHOICES, one_thread, prepare, short_waits, suited, threads_for
+from isojepa.threads import CHOICES, cores, one_thread, prepare, short_waits, suited, threads_for
 
 
 @pytest.fixture
@@ -31,8 +31,14 @@ def two_threads():
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_what_the_user_has_chosen_stays(name):
-    assert set(short_waits({"PATH": "/bin"})) == {"GOMP_SPINCOUNT"}
-    assert short_waits({"PATH": "/bin", name: "2"}) == {}
+    assert set(short_waits({"PATH": "/bin"})) == {"GOMP_SPINCOUNT", "OPENBLAS_NUM_THREADS"}
+    assert "GOMP_SPINCOUNT" not in short_waits({"PATH": "/bin", name: "2"})
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
+def test_products_of_small_matrices_leave_half_of_the_cores_to_others(name):
+    assert int(short_waits({})["OPENBLAS_NUM_THREADS"]) == max(1, cores() // 2)
+    assert "OPENBLAS_NUM_THREADS" not in short_waits({name: "2"})
 
 
 def test_nothing_is_set_once_torch_is_there(unchosen):

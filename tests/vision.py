@@ -11,5 +11,5 @@ from isojepa.vision import import_timm
 def timm_or_skip() -> ModuleType:
     """timm, imported; without it the test is skipped."""
     if find_spec("timm") is None or find_spec("torchvision") is None:
-        pytest.skip("needs timm and torchvision: pip install 'isojepa[vision]'")
+        pytest.skip("needs the extra vision")
     return import_timm()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         isotropise,
         laws,
         objectives,
-        plan,
+        planning,
         registry,
         report,
         testing,
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from isojepa.certificates import Certificate, DynamicsCertificate, certify, certify_dynamics
     from isojepa.certificates.audit import audit
     from isojepa.config import Config
+    from isojepa.encoders import WorldModel
     from isojepa.exports import export
+    from isojepa.planning.evaluation import evaluate
+    from isojepa.planning.policy import plan
     from isojepa.runs import load, train
     from isojepa.seeds import generator
     from isojepa.training import Recipe, Record, Run, fit
     from isojepa.unmix import Unmixing, dewarp, unmix
     from isojepa.watching import watch
+    from isojepa.worlds.collecting import collect
 
 _ROOMS = (
     "align",
@@ -46,7 +50,7 @@ _ROOMS = (
     "isotropise",
     "laws",
     "objectives",
-    "plan",
+    "planning",
     "registry",
     "report",
     "testing",
@@ -63,14 +67,18 @@ _HOMES = {  # of each other public name, the module that has it
     "Record": "isojepa.training",
     "Run": "isojepa.training",
     "Unmixing": "isojepa.unmix",
+    "WorldModel": "isojepa.encoders",
     "audit": "isojepa.certificates.audit",
     "certify": "isojepa.certificates",
     "certify_dynamics": "isojepa.certificates",
+    "collect": "isojepa.worlds.collecting",
     "dewarp": "isojepa.unmix",
+    "evaluate": "isojepa.planning.evaluation",
     "export": "isojepa.exports",
     "fit": "isojepa.training",
     "generator": "isojepa.seeds",
     "load": "isojepa.runs",
+    "plan": "isojepa.planning.policy",
     "train": "isojepa.runs",
     "watch": "isojepa.watching",
 }
@@ -83,14 +91,17 @@ __all__ = [
     "Record",
     "Run",
     "Unmixing",
+    "WorldModel",
     "__version__",
     "align",
     "audit",
     "certificates",
     "certify",
     "certify_dynamics",
+    "collect",
     "dewarp",
     "encoders",
+    "evaluate",
     "evaluations",
     "export",
     "exports",
@@ -101,6 +112,7 @@ __all__ = [
     "load",
     "objectives",
     "plan",
+    "planning",
     "registry",
     "report",
     "testing",

@@ -25,6 +25,7 @@ from isojepa.registry import Context, Spec, assemble, find, flatten, is_spec, se
 from isojepa.settings import Setting
 from isojepa.training.formats import HEADER, migrate
 from isojepa.training.recipe import Recipe
+from isojepa.worlds.source import Source
 from isojepa.worlds.world import WorldSpec
 
 SECTIONS = {"world": "world", "encoder": "encoder", "objective": "objective"}  # of a config -> kind
@@ -56,15 +57,21 @@ class Config:
         check_type("training", self.training, Recipe)
         object.__setattr__(self, "seed", check_type("seed", self.seed, int))
 
-    def resolved(self) -> "Config":
+    def resolved(self, source: Source | None = None) -> "Config":
         """The same with every setting that follows from others written out.
+
+        Args:
+            source: what the world's spec built, if it was built already; else the spec may build it.
 
         Raises:
             ValueError: settings contradict each other.
         """
-        world = self.world.resolve(self.world.around(self.seed))
-        config = replace(self, world=world, encoder=self.encoder.resolve(world.around(self.seed)))
-        return replace(config, objective=self.objective.resolve(config.context))
+        context = self.world.around(self.seed) if source is None else Context.of(source, self.seed)
+        # dimensions and shapes alone decide: a spec may know no more before the source is built
+        context = replace(context, correlation=None, classes=None, actions=None)
+        encoder = self.encoder.resolve(context)
+        config = replace(self, world=self.world.resolve(context), encoder=encoder)
+        return replace(config, objective=self.objective.resolve(config.around(context)))
 
     @property
     def context(self) -> Context:
@@ -80,9 +87,9 @@ class Config:
             transformer=self.encoder.transformer(context),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, resolved: what records hold and what ids are made from."""
-        config = self.resolved()
+    def to_dict(self, source: Source | None = None) -> dict[str, Any]:
+        """Plain values, resolved: what records hold and what ids are made from; `source` as of `resolved`."""
+        config = self.resolved(source)
         sections = {name: section_values(getattr(config, name)) for name in SECTIONS}
         return {**sections, "training": flatten(config.training), "seed": config.seed}
 

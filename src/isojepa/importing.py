@@ -1,11 +1,45 @@
-"""Python files of the user's own as modules."""
+"""Python files of the user's own as modules; how programs and extras of this environment are typed."""
 
 import importlib.util
+import os
+import re
+import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from isojepa.opening import plain_file
+
+# nothing but a .py file is ever executed: data.npy:h must not run a data.py that lies beside it
+_OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*(\.\w+)*)", re.DOTALL)
+
+
+def is_callable_name(source: str) -> bool:
+    """Whether a text is file.py:name, a Python object of a file, rather than a file or folder."""
+    return _OBJECT.fullmatch(source) is not None and not Path(source).exists()
+
+
+def import_object(source: str) -> Any:
+    """The object that file.py:name names; the file is executed.
+
+    Raises:
+        ValueError: the file cannot be imported or has no such name.
+    """
+    match = _OBJECT.fullmatch(source)
+    if match is None:
+        raise ValueError(f"a Python object must be named file.py:function, got {source}")
+    module: Any = import_file(Path(match["file"]))
+    value = module
+    for part in match["name"].split("."):
+        if not hasattr(value, part):
+            names = [
+                name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])
+            ]
+            raise ValueError(f"{match['file']} has no {match['name']!r}; it has {', '.join(names) or 'none'}")
+        value = getattr(value, part)
+    return value
 
 
 def import_file(path: Path) -> ModuleType:
@@ -29,3 +63,30 @@ def import_file(path: Path) -> ModuleType:
         del sys.modules[spec.name]
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
+
+
+def program(name: str) -> str:
+    """A program of this environment as it is typed here: its name if PATH finds it, else its path.
+
+    Example:
+        >>> os.path.basename(program("isojepa"))
+        'isojepa'
+    """
+    folder, first = sysconfig.get_path("scripts"), shutil.which(name)
+    script = os.path.join(folder, name)
+    if not os.path.exists(script) or (
+        first and os.path.realpath(os.path.dirname(first)) == os.path.realpath(folder)
+    ):
+        return name
+    here = os.path.relpath(script)
+    return script if here.startswith(os.pardir) or os.sep not in here else here
+
+
+def install_hint(extra: str) -> str:
+    """The command that installs an extra of the package; it is not on a package index.
+
+    Example:
+        >>> install_hint("data")  # doctest: +ELLIPSIS
+        "...pip install -c constraints.txt '.[data]' in the clone of isojepa"
+    """
+    return f"{program('pip')} install -c constraints.txt '.[{extra}]' in the clone of isojepa"

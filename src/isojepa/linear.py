@@ -194,9 +194,16 @@ def r2_of(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return np.where(flat, 0.0, 1 - residual / np.where(flat, 1.0, spread))
 
 
-def spread(h: np.ndarray) -> tuple[float, float]:
-    """Smallest and mean variance over the principal directions of h (n, dim)."""
-    return spread_of(np.atleast_2d(np.cov(h, rowvar=False)))
+def spread(h: np.ndarray) -> tuple[float, float, float]:
+    """Smallest and mean variance over principal directions of h (n, dim), and the fraction of dead ones.
+
+    A direction is dead if its variance is next to none, see `collapsed`. Only directions that the rows span,
+    n - 1 at most, are counted.
+    """
+    values = np.linalg.eigvalsh(np.atleast_2d(np.cov(h, rowvar=False)))
+    spanned = values[max(0, len(values) - len(h) + 1) :]
+    dead = np.mean([collapsed(value, spanned.mean()) for value in spanned])
+    return (*_smallest_and_mean(values), float(dead))
 
 
 def spread_of(covariance: np.ndarray, leading: int | None = None) -> tuple[float, float]:
@@ -208,7 +215,10 @@ def spread_of(covariance: np.ndarray, leading: int | None = None) -> tuple[float
         covariance: of the sample.
         leading: the smallest of so many largest ones; by default of all.
     """
-    values = np.linalg.eigvalsh(covariance)
+    return _smallest_and_mean(np.linalg.eigvalsh(covariance), leading)
+
+
+def _smallest_and_mean(values: np.ndarray, leading: int | None = None) -> tuple[float, float]:
     rounding = 1e-10 * max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     smallest = float(values[0 if leading is None else max(len(values) - leading, 0)])
     return (0.0 if -rounding <= smallest < 0 else smallest), float(values.mean())

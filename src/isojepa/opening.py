@@ -7,8 +7,12 @@ name that a person gave asks here first; what is refused is told before anything
 import json
 import os
 import stat
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CONFIG = 1 << 18  # bytes of a config; YAML is read slowly
 TEXT = 32 << 20  # bytes of a file of JSON or YAML; as Python objects up to 25 times as many
@@ -145,6 +149,52 @@ def check_expanded(declared: int, stored: int, what: str, instead: str) -> None:
             f"{what} must expand to at most {size_of(EXPANDED)} or {_RATIO} times its size in the file, "
             f"got {size_of(declared)} from {size_of(stored)}: {instead}"
         )
+
+
+def check_stored(path: Path) -> None:
+    """Refuse a zip file of torch whose parts are compressed: torch stores them as they are.
+
+    Raises:
+        ValueError: a part is compressed, or the file is damaged.
+    """
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            compressed = any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"it is cut short or damaged: {error}") from error
+    if compressed:
+        raise ValueError("its parts are compressed, which torch does not do")
+
+
+def npy_header(name: str, file: Any, size: int) -> tuple[tuple[int, ...], Any, "np.dtype[Any]", int]:
+    """Shape, order and kind of numbers of an npy file, and where they begin.
+
+    Args:
+        name: of the array.
+        file: open at its beginning.
+        size: bytes that it has.
+
+    Raises:
+        ValueError: it is no array of plain numbers or text, or declares another size than it has.
+    """
+    import numpy as np
+
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError as error:
+        raise ValueError(f"{name!r} is no array") from error
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read:
+        raise ValueError(f"{name!r} is an array of plain numbers in no version that is known, {version}")
+    shape, fortran, dtype = read[version](file)
+    start = file.tell()
+    if dtype.hasobject or not dtype.itemsize:
+        raise ValueError(f"{name!r} must hold numbers, got {dtype}")
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != size - start:
+        raise ValueError(f"{name!r} says it has shape {shape} of {dtype}, but has {size - start} bytes")
+    return shape, "F" if fortran else "C", dtype, start
 
 
 def size_of(count: int) -> str:

@@ -63,6 +63,7 @@ class Context:
             (`isojepa.worlds.paired.Pairing`).
         opened: gives the trained model of a record or an exported file, by its path.
         actions: dimensions of an action, where the source brings actions.
+        source: the source itself, where it is built already.
     """
 
     dim: int | None = None
@@ -76,6 +77,21 @@ class Context:
     pairing: Any = None
     opened: Callable[[str], Any] | None = None
     actions: int | None = None
+    source: Any = None
+
+    @classmethod
+    def of(cls, source: Any, seed: int = 0) -> Self:
+        """What is known of a source."""
+        facts = source.facts
+        return cls(
+            facts.dim,
+            facts.shapes,
+            facts.correlation,
+            seed=seed,
+            classes=facts.classes,
+            actions=facts.actions,
+            source=source,
+        )
 
     def trained(self, path: str) -> Any:
         """The trained model of a record, or of a file that was exported.
@@ -135,15 +151,7 @@ class Spec:
 
     def around(self, seed: int) -> Context:
         """What a source's spec tells other components, by building it unless the spec knows better."""
-        facts = self.build(Context(seed=seed)).facts
-        return Context(
-            facts.dim,
-            facts.shapes,
-            facts.correlation,
-            seed=seed,
-            classes=facts.classes,
-            actions=facts.actions,
-        )
+        return Context.of(self.build(Context(seed=seed)), seed)
 
     def embedding(self, context: Context) -> int | None:
         """Dimension of an encoder's embedding: the setting `dim`, unless the spec knows better."""

@@ -1,13 +1,16 @@
 """From a config to live objects and back: build, train, load."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from isojepa.arguments import checked
 from isojepa.config import Config, config_from
+from isojepa.encoders.dynamics import Dynamics
 from isojepa.evaluations import Evaluation
 from isojepa.names import unknown
 from isojepa.registry import Context
@@ -17,39 +20,43 @@ from isojepa.training.identity import record_id
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
 from isojepa.training.model_files import load_model
-from isojepa.training.rebuilding import rebuild
+from isojepa.training.rebuilding import Bounded, rebuild
 from isojepa.training.records import Record
 from isojepa.training.run import Run
 from isojepa.worlds import Paired, Source
+from isojepa.worlds.episodes import Episodes, EpisodesSpec
 
 
-def context_of(config: Config, source: Source) -> Context:
-    """What the components of a config may ask about its source."""
-    facts = source.facts
-    context = Context(
-        facts.dim,
-        facts.shapes,
-        facts.correlation,
-        seed=config.seed,
-        classes=facts.classes,
-        actions=facts.actions,
-        pairing=source.pairing if isinstance(source, Paired) else None,
-        opened=load,
-    )
-    return config.around(context)
+class Parts(NamedTuple):
+    """What a config describes, built."""
+
+    encoder: nn.Module
+    source: Source
+    objective: Any
+
+
+def context_of(config: Config, source: Source, trust: Collection[str] = ()) -> Context:
+    """What the components of a config may ask about its source; `trust` as of `load`."""
+    pairing = source.pairing if isinstance(source, Paired) else None
+    context = Context.of(source, config.seed)
+    return config.around(replace(context, pairing=pairing, opened=functools.partial(load, trust=trust)))
 
 
 @checked
-def build_all(config: Config) -> tuple[nn.Module, Source, Any]:
+def build_all(config: Config, trust: Collection[str] = ()) -> Parts:
     """Build encoder, source and objective of a config.
+
+    Args:
+        config: what to build.
+        trust: Python modules that may be imported to make a teacher, as of `load`.
 
     Raises:
         ValueError: settings contradict each other, or a value is out of range.
     """
     config.training.checked()
     source = config.world.build(Context(seed=config.seed))
-    context = context_of(config, source)
-    return config.encoder.build(context), source, config.objective.build(context)
+    context = context_of(config, source, trust)
+    return Parts(config.encoder.build(context), source, config.objective.build(context))
 
 
 @checked
@@ -61,6 +68,7 @@ def train(
     evaluations: Sequence[Evaluation] | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
+    built: Parts | None = None,
 ) -> Run:
     """Train what a config describes; going on with, or returning, the record it already has.
 
@@ -71,25 +79,32 @@ def train(
         evaluations: what is measured while it trains; by default as of `fit`.
         progress: draw a progress bar; by default when standard error is a terminal.
         loggers: receive every row of metrics.
+        built: what `build_all` made of the config, to be trained; by default it is built here.
     """
-    encoder, source, objective = build_all(config)
+    encoder, source, objective = build_all(config) if built is None else built
     return fit(
         encoder,
         source,
         objective,
         recipe=config.training,
         seed=config.seed,
-        record=Path(record) if record is not None else record_path(config, folder),
-        config=config.to_dict(),
+        record=Path(record) if record is not None else record_path(config, folder, source),
+        config=config.to_dict(source),
         evaluations=evaluations,
         progress=progress,
         loggers=loggers,
     )
 
 
-def record_path(config: Config, folder: str | Path = "runs") -> Path:
-    """The folder of a config's record: the one it has, by whatever name, or the one it will have."""
-    return find_record(folder, record_id(config.to_dict()))
+def record_path(config: Config, folder: str | Path = "runs", source: Source | None = None) -> Path:
+    """The folder of a config's record: the one it has, by whatever name, or the one it will have.
+
+    Args:
+        config: of the run.
+        folder: where records live.
+        source: what the config's world built, if it was built already.
+    """
+    return find_record(folder, record_id(config.to_dict(source)))
 
 
 @checked
@@ -99,6 +114,7 @@ def load(
     *,
     name: str | None = None,
     unfinished: bool = False,
+    trust: Collection[str] = (),
 ) -> nn.Module:
     """The trained model of a finished record, in evaluation mode.
 
@@ -108,9 +124,12 @@ def load(
             made again from their class.
         name: which model, where the run trained several; the first by default.
         unfinished: take a run that is not finished too, as its checkpoint has it.
+        trust: Python modules that may be imported to make the model, e.g. ["my_module"]; those of isojepa,
+            torch.nn, timm and registered components always may.
 
     Raises:
-        ValueError: not a record, not finished, or nobody knows how to make the model again.
+        ValueError: not a record, not finished, of a module that is not trusted, or nobody knows how to make
+            the model again.
 
     Example:
         >>> import isojepa as ij
@@ -118,7 +137,7 @@ def load(
     """
     if not isinstance(record, Record):
         if Path(record).is_file():
-            return load_model(Path(record), model)[0]
+            return load_model(Path(record), model, trust)[0]
         record = Record.open(record)
     begun = unfinished and record.result is None and record.checkpoint.is_file()
     if record.result is None and not begun:
@@ -127,7 +146,7 @@ def load(
         )
     name = record.models[0] if name is None else name
     if model is None:
-        model = _rebuilt(record, name)
+        model = _rebuilt(record, name, trust)
     if begun:
         _load_begun(record, name, model)
     else:
@@ -147,22 +166,49 @@ def load_run(path: str | Path) -> tuple[nn.Module, Source, Record]:
             f"record {path} was made from Python objects; rebuild them and call certify(encoder, world)"
         )
     config = config_from(record.config)
-    return load(record), config.world.build(Context(seed=config.seed)), record
+    source = config.world.build(Context(seed=config.seed))
+    return load(record, _encoder(record, config, context_of(config, source))), source, record
 
 
-def _rebuilt(record: Record, name: str) -> nn.Module:
+def load_world_model(
+    path: str | Path, data: str | Path | None = None, *, trust: Collection[str] = ()
+) -> tuple[Run, Episodes]:
+    """The finished run of a world model, and episodes: those of a file, else those that the run held out.
+
+    Args:
+        path: the run directory.
+        data: file with the same columns as that of the run.
+        trust: as of `load`.
+
+    Raises:
+        ValueError: the run is not finished, not of a world model, or does not name its episodes.
+    """
+    record = Record.open(path)
+    model = load(record, trust=trust)
+    if not isinstance(model, Dynamics):
+        raise ValueError(f"{path} must be the run of a world model, got {type(model).__name__}")
+    world = None if record.config.get("made_from") == "python" else config_from(record.config).world
+    result = record.result or {}
+    status, reason, seconds = (result[name] for name in ("status", "reason", "seconds"))
+    facts = result.get("source") or {}
+    run = Run({record.models[0]: model}, status, reason, record.metrics, seconds, record, facts)
+    spec = world if isinstance(world, EpisodesSpec) else EpisodesSpec()
+    if data is None and not spec.path:
+        raise ValueError(f"{path} does not name its episodes: pass a file of held-out ones")
+    return run, spec.open()[1] if data is None else spec.read(Path(data))
+
+
+def _rebuilt(record: Record, name: str, trust: Collection[str]) -> nn.Module:
     if record.config.get("made_from") != "python":
         if name != "encoder":
             raise ValueError(f"record {record.path} has one model, 'encoder', got name {name!r}")
         config = config_from(record.config)
-        seen = _seen(record)
-        if seen is None:
-            source = config.world.build(Context(seed=config.seed))
-            alone: nn.Module = config.encoder.build(context_of(config, source))  # a teacher may be gone too
-            return alone
-        # the data may be gone: shapes are all that backbones ask for
-        made: nn.Module = config.encoder.build(config.around(Context(shapes=seen, seed=config.seed)))
-        return made
+        known = _seen(record, config.seed)
+        if known is None:
+            context = context_of(config, config.world.build(Context(seed=config.seed)))
+        else:  # the data may be gone: shapes are all that backbones and world models ask for
+            context = config.around(known)
+        return _encoder(record, config, context)  # a teacher may be gone too
     kept = {path.stem for path in record.path.glob("*.safetensors")} - {"objective"}
     if kept and name not in kept:
         raise ValueError(unknown(f"name of a model of record {record.path}", name, kept))
@@ -172,19 +218,29 @@ def _rebuilt(record: Record, name: str) -> nn.Module:
             f"record {record.path} was made from Python objects, and its {name!r} cannot be made again from "
             f"its class: hand a module in, load(record, model=MyModel(...))"
         )
-    return rebuild(recipes[name])
+    with Bounded(record.weights(name)):
+        return rebuild(recipes[name], trust)
 
 
-def _seen(record: Record) -> tuple[tuple[int, ...], ...] | None:
-    """Shapes of the views of a record of pictures, as its result tells them; None if it does not."""
+def _encoder(record: Record, config: Config, context: Context) -> nn.Module:
+    """The encoder of a record's config, for the weights of the record."""
+    with Bounded(record.weights("encoder")):
+        encoder: nn.Module = config.encoder.build(context)
+    return encoder
+
+
+def _seen(record: Record, seed: int) -> Context | None:
+    """Shapes of views and actions of a run on images or episodes, as its result has them; else None."""
     told = (record.result or {}).get("source") or {}
-    shapes = told.get("shapes") if told.get("kind") == "pictures" else None
+    shapes, actions = told.get("shapes"), told.get("actions")
+    if told.get("kind") not in ("pictures", "episodes") or not (actions is None or type(actions) is int):
+        return None
     if not isinstance(shapes, list) or not shapes or not all(isinstance(shape, list) for shape in shapes):
         return None
     sides = [side for shape in shapes for side in shape]
     if not all(type(side) is int and side > 0 for side in sides):
         return None
-    return tuple(tuple(shape) for shape in shapes)
+    return Context(shapes=tuple(tuple(shape) for shape in shapes), actions=actions, seed=seed)
 
 
 def _load_begun(record: Record, name: str, model: nn.Module) -> None:

@@ -7,10 +7,13 @@ a person: a `Console` takes no markup and shows such characters as Python writes
 go through one goes through `visible`.
 """
 
+import datetime
 import re
 import shlex
+import sys
+import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console as _Console
@@ -20,6 +23,7 @@ from rich.text import Text
 
 _PLAIN = re.compile(r"[\n\t -~]*")
 _KEPT = ("\n", "\t")
+_PERIOD = 5.0  # seconds between lines of progress
 _LONGEST = 2000  # characters of a line that tells an error
 
 
@@ -43,6 +47,44 @@ class Console(_Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+class PlainProgress:
+    """Progress where there is no terminal: a line on standard error every few seconds, with the time left.
+
+    Args:
+        verb: what is done, in a word or two.
+        done: units that were done before, as of a run that is resumed.
+    """
+
+    def __init__(self, verb: str, done: int = 0) -> None:
+        self._verb, self._before = verb, done
+        self._start = self._last = time.monotonic()
+
+    def update(self, done: int, total: int | None, detail: str = "") -> None:
+        """Print a line if the last one is `_PERIOD` seconds old; less often in work of many minutes."""
+        now = time.monotonic()
+        elapsed = now - self._start
+        if now - self._last < max(_PERIOD, elapsed / 50):
+            return
+        self._last = now
+        text = f"{self._verb} {done:,}"
+        if total:
+            text += f" of {total:,}"
+            if done > self._before:
+                seconds = round(elapsed * (total - done) / (done - self._before))
+                text += f", {datetime.timedelta(seconds=seconds)} left"
+        print(visible(", ".join(filter(None, (text, detail)))), file=sys.stderr, flush=True)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
+    """Lines of cells in columns, of which the first `left` are aligned to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust] * left + [str.rjust] * (len(widths) - left)
+    return [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def visible(text: str) -> str:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy
 
 from isojepa.align import pairs_required, same, split_states
 from tests.align.made_up import KINDS, made_up, rotation
@@ -123,9 +124,98 @@ def test_rows_of_one_state_are_not_counted_as_news() -> None:
     x = np.repeat(z, 10, axis=0) + 1e-3 * rng.normal(size=(600, 30))
     y = np.repeat(rng.normal(size=(60, 30)), 10, axis=0)
     ids = np.repeat(np.arange(60), 10)
-    assert same(x, y).verdict != "unrelated"  # rows of one state vouch for each other
+    assert same(x, y).verdict == same(x, y, ids=ids).verdict
     assert same(x, y, ids=ids).verdict == "too-few"
     assert set(ids[split_states(600, ids).fit]).isdisjoint(ids[split_states(600, ids).score])
+
+
+def walk(n: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(n, 3)).cumsum(0)
+
+
+def autoregressive(n: int, rng: np.random.Generator, rho: float = 0.9) -> np.ndarray:
+    noise = rng.normal(size=(n, 3)) * np.sqrt(1 - rho**2)
+    return scipy.signal.lfilter([1], [1, -rho], noise, axis=0)
+
+
+def season(n: int, rng: np.random.Generator) -> np.ndarray:
+    angle = 2 * np.pi * np.arange(n)[:, None] / 50
+    return np.hstack((np.sin(angle), np.cos(angle))) @ rng.normal(size=(2, 3)) + rng.normal(size=(n, 3))
+
+
+def trend(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.linspace(0, 5, n)[:, None] * rng.normal(size=3) + rng.normal(size=(n, 3))
+
+
+def shuffled_repeats(n: int, rng: np.random.Generator, noise: float = 0.1) -> np.ndarray:
+    state = np.random.default_rng(0).permutation(np.arange(n) % 40)  # the same in both
+    return rng.normal(size=(40, 3))[state] + noise * rng.normal(size=(n, 3))
+
+
+def overlapping_repeats(n: int, rng: np.random.Generator) -> np.ndarray:
+    return shuffled_repeats(n, rng, 0.4)
+
+
+def sorted_repeats(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.repeat(rng.normal(size=(40, 3)), n // 40, axis=0) + 0.1 * rng.normal(size=(n, 3))
+
+
+DEPENDENT = (walk, autoregressive, season, trend, shuffled_repeats, overlapping_repeats, sorted_repeats)
+
+
+@pytest.mark.parametrize("draw", DEPENDENT)
+def test_unrelated_rows_that_depend_on_each_other_are_never_the_same(draw) -> None:
+    rng = np.random.default_rng(0)
+    answers = [same(draw(800, rng), draw(800, rng)).verdict for _ in range(12)]
+    assert set(answers) <= {"unrelated", "too-few"}, answers
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("draw", DEPENDENT)
+def test_unrelated_rows_that_depend_on_each_other_are_related_in_5_of_100(draw) -> None:
+    rng = np.random.default_rng(1)
+    answers = [same(draw(800, rng), draw(800, rng)).verdict for _ in range(200)]
+    assert sum(answer not in ("unrelated", "too-few") for answer in answers) <= 10
+
+
+def test_related_paths_are_named() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        z = autoregressive(1000, rng)
+        turned = same(z, z @ rotation(rng, 3) + 0.1 * rng.normal(size=z.shape))
+        assert turned.verdict == "rotation"
+        assert turned.linear_chance is None  # random pairings are no null of these rows
+        assert 20 <= turned.effective < 200
+        assert same(z, z * [0.5, 1, 2]).verdict == "linear"
+
+
+def test_repeats_of_many_states_are_one_row_each() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200, 4))[rng.permutation(np.arange(2000) % 200)]
+    found = same(z + 0.01 * rng.normal(size=z.shape), z @ rotation(rng, 4) + 0.01 * rng.normal(size=z.shape))
+    assert found.verdict == "rotation"
+    assert 195 <= found.states == found.effective <= 200  # neighbors may merge
+
+
+@pytest.mark.parametrize("kind", ["rotation", "linear"])
+def test_what_is_named_has_r2_of_at_least_nine_tenths_both_ways(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1000, 2))
+    angle = np.linalg.norm(z, axis=1)
+    swirl = np.stack(
+        (
+            np.cos(angle) * z[:, 0] - np.sin(angle) * z[:, 1],
+            np.sin(angle) * z[:, 0] + np.cos(angle) * z[:, 1],
+        ),
+        axis=1,
+    )
+    found = same(z, swirl if kind == "rotation" else swirl * [1, 3])
+    assert found.verdict == "partly"
+    assert found.linear is not None
+    assert f"R^2 {found.linear.r2.estimate:.3f}" in found.sentence
+    noisy = same(z, z + 0.4 * rng.normal(size=z.shape))
+    assert noisy.verdict == "partly"  # 0.86
 
 
 def test_every_number_goes_into_json() -> None:

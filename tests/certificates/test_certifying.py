@@ -5,6 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
+import scipy
 import torch
 
 import isojepa as ij
@@ -207,7 +208,7 @@ def test_trajectories_in_bfloat16_are_read():
         ([[1.0, 2.0], [3.0]], {}, "must be one array, .* or a list of arrays .* for each path"),
         (np.ones((5, 3, 0)), {}, r"at least 2 steps, 1 path and 1 dimension, got shape \(5, 3, 0\)"),
         (np.ones((50, 2)), {"confidence": "high"}, "confidence must be a number, got 'high'"),
-        (np.ones((50, 2)), {"confidence": 0.99999}, "confidence must be at most 0.9995 with checks"),
+        (np.ones((50, 2)), {"confidence": 0.99999}, "confidence must be at most 0.998 with checks"),
         (lambda x: x, {"world": "spiral"}, "world must be a source .* got str"),
     ],
     ids=["none", "ragged", "no-dim", "word", "memory", "world"],
@@ -235,3 +236,33 @@ def test_paths_that_never_move_warn_of_nothing(recwarn):
     assert certificate.grade == "refuted"
     assert not certificate.lags.identifiable
     assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]
+
+
+def ideal_path(seed: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).standard_normal((5000, 8)) * np.sqrt(1 - 0.95**2)
+    noise[0] /= np.sqrt(1 - 0.95**2)
+    return np.asarray(scipy.signal.lfilter([1], [1, -0.95], noise, axis=0))
+
+
+def certified_ideal(kind: str, seed: int):
+    options = {"rho": 0.95, "rho_from": "design", "seed": seed}
+    if kind == "path":
+        return ij.certify(ideal_path(seed), trajectory=True, **options)
+    z, other = np.random.default_rng(seed).standard_normal((2, 5000, 8))
+    return ij.certify(z, next=0.95 * z + np.sqrt(1 - 0.95**2) * other, **options)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["path", "pairs"])
+def test_ideal_embeddings_fail_a_check_in_at_most_16_of_200(kind):
+    assert sum(bool(certified_ideal(kind, seed).failed) for seed in range(200)) <= 16
+
+
+def test_a_failure_is_told_with_its_chance_and_the_number_of_checks():
+    z, other = np.random.default_rng(0).standard_normal((2, 4000, 2))
+    found = ij.certify(
+        np.exp(z), next=np.exp(0.9 * z + np.sqrt(1 - 0.9**2) * other), rho=0.9, rho_from="design"
+    )
+    assert "Gaussianity" in found.failed
+    assert "one of 7 checks" in found.verdict

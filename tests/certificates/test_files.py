@@ -112,7 +112,7 @@ def test_pandas_itself_writes_what_we_read(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     (tmp_path / "h.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ImportError, match=r"pip install 'isojepa\[data\]'"):
+    with pytest.raises(ImportError, match=r"pip install -c constraints.txt '\.\[data\]'"):
         read_named(tmp_path / "h.parquet")
 
 

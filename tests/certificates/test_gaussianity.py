@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 import torch
 import torch.distributed as dist
 
@@ -146,3 +147,28 @@ def test_picture_shows_every_direction(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > (tmp_path / "b.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="at least one direction"):
         write_slices(tmp_path / "c.png", [], "")
+
+
+def test_an_exact_gaussian_path_is_tested_on_its_independent_rows() -> None:
+    rng = np.random.default_rng(0)
+    rejected = 0
+    for seed in range(8):
+        noise = rng.normal(size=(1000, 3)) * np.sqrt(1 - 0.9**2)
+        noise[0] /= np.sqrt(1 - 0.9**2)
+        path = scipy.signal.lfilter([1], [1, -0.9], noise, axis=0)
+        result = examine(path, samples=300, slices=8, draws=499, seed=seed)  # false alarms: 5 %
+        assert 20 <= result.effective <= 200
+        assert f"{result.effective} effective" in result.assumption
+        rejected += bool(result.rejected)
+    assert rejected <= 2
+    assert examine(normal(300, 3), **FAST).effective == 300
+
+
+def test_repeats_count_once() -> None:
+    rows = normal(60, 3)[np.random.default_rng(0).permutation(np.arange(600) % 60)]
+    assert examine(rows, **FAST).effective == 60
+
+
+def test_a_random_walk_has_too_few_rows() -> None:
+    with pytest.raises(ValueError, match=r"independent rows to be tested, got \d+ effective rows of 500"):
+        examine(np.random.default_rng(0).normal(size=(500, 3)).cumsum(0), **FAST)

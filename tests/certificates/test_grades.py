@@ -90,6 +90,12 @@ def test_without_rho_it_is_estimated_and_the_bound_is_conditional(rotation):
     assert "from outside" in certificate.next_step
 
 
+def test_a_lone_array_is_read_as_unordered_rows():
+    certificate = ij.certify(np.random.default_rng(0).normal(size=(500, 2)), checks=False)
+    for words in ("read as unordered", "next=h_next", "--next FILE", "certify([h])", "--trajectory"):
+        assert words in certificate.next_step
+
+
 def test_the_states_of_both_views_tell_rho(rotation):
     h, h_next = rotation
     certificate = ij.certify(h, next=h_next, latents=h, latents_next=h_next)

@@ -176,10 +176,12 @@ def test_a_config_tells_all_its_problems_at_once(capsys, tmp_path):
         (["--objective.name", "infonce", "--objective.sigma", "wide"], "sigma must be a number, 'matched'"),
         (
             ["--encoder.name", "mpl"],
-            "encoder must be one of backbone, conv, coupling, free-coupling, mlp, got 'mpl'; "
-            "did you mean 'mlp'?",
+            "encoder must be one of backbone, conv, coupling, free-coupling, mlp, residual-mlp, world-model, "
+            "got 'mpl'; did you mean 'mlp'?",
         ),
         (["--training.batch", "1"], "batch must be an integer of at least 2, got 1"),
+        (["--batch-size", "8"], "there is no option --batch-size; did you mean --training.batch?"),
+        (["--lr=0.1"], "did you mean --training.learning-rate?"),
         (["--config", "/nowhere.yaml"], "/nowhere.yaml does not exist"),
         (["--config", "settings.toml"], "config must be a .yaml, .yml or .json file"),
     ],

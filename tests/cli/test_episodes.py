@@ -66,4 +66,9 @@ def test_episodes_of_the_arm_are_written(capsys, tmp_path):
     assert "3 episodes, 15 steps" in out
     assert set(read_episodes(path).names) == {"qpos", "qvel", "action", "target", "reward"}
     assert "policy must be one of" in refuse(capsys, "episodes", "reacher", "--policy", "sacc", "--out", path)
-    assert "does not exist" in refuse(capsys, "episodes", "reachr", "--out", path)
+
+
+def test_other_environments_are_not_simulated(capsys, tmp_path):
+    error = refuse(capsys, "episodes", "Pendulum-v1", "--out", tmp_path / "pendulum.h5")
+    assert "source must be reacher or a file of episodes, got Pendulum-v1" in error
+    assert f"collect Pendulum-v1 --out {tmp_path / 'pendulum.h5'}" in error

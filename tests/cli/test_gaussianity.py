@@ -40,6 +40,9 @@ def test_table_names_every_test_once_per_line(capsys, tmp_path, embeddings):
     assert code == 0
     for name in ("anderson-darling", "henze-visagie", "worst slice", "p from 29 simulations"):
         assert out.count(name) == 1, name
+    rejected = examine(np.load(embeddings), samples=200, slices=6, draws=29).rejected
+    assert sum(line.rstrip().endswith(" rejects") for line in out.splitlines()) == len(rejected) > 0
+    assert "p assumes independent rows" in out
 
 
 def test_a_record_is_tested_on_fresh_observations(capsys, tmp_path, record):

@@ -118,6 +118,7 @@ def test_a_backbone_of_timm_attends_over_a_clip(places, capsys):
         (("ENC:flat", "--data", "A", "--split", "val"), "split must be one"),
         (("ENC:flat", "--data", "A", "--clip", "nowhere.gif"), "nowhere.gif does not exist"),
         (("missing.pt", "--data", "A"), "does not exist"),
+        (("runs/none",), "runs/none does not exist"),
     ],
 )
 def test_what_cannot_be_is_one_line(places, capsys, arguments, message):

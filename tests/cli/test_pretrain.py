@@ -11,7 +11,9 @@ import torch
 
 import isojepa as ij
 from isojepa.cli.main import main
+from isojepa.cli.models import probe_sets
 from isojepa.config import read_config
+from isojepa.evaluations import LinearProbe
 from isojepa.objectives.gaussianity.statistic import AxisWarning
 from isojepa.registry import Context
 from isojepa.training import fit
@@ -62,6 +64,48 @@ def test_pictures_become_a_record_that_loads_and_is_probed(capsys, data, tmp_pat
     assert scores
     _, out, _ = pretrain(capsys, *flags)  # it is there already
     assert json.loads(out)["metrics"] == found["metrics"]
+
+
+def test_the_printed_probe_is_that_of_the_suggested_command(capsys, data, tmp_path):
+    record = tmp_path / "run"
+    _, out, _ = pretrain(capsys, data, *SMALL, *SHORT, "--training.steps", 6, "--record", record)
+    assert "Trained for 6 steps: train longer or use a smaller batch" in out
+    assert "collapsed" not in out
+    command = out.split("isojepa probe ")[1].split()
+    assert main(["probe", *command, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["probes"]
+    for name, score in zip(("linear probe", "20-NN"), scores, strict=False):
+        low, high = score["interval"]
+        assert f"{name} {score['accuracy']:.4g} ({low:.3f} to {high:.3f}, 0.50 by chance)" in out
+
+
+def test_a_probe_of_some_of_the_pictures_is_the_same_too(capsys, data, tmp_path):
+    record = tmp_path / "run"
+    pretrain(capsys, data, *SMALL, *SHORT, "--training.steps", 3, "--record", record, "--json")
+    train, test = probe_sets(data)
+    row = LinearProbe(train, test, samples=60, test_samples=15)({"encoder": ij.load(record)}, None)
+    flags = ("--samples", "60", "--test-samples", "15", "--probes", "linear")
+    assert main(["probe", str(record), "--data", str(data), *flags, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["probes"][0]["accuracy"] == row["probe"]
+    assert result["chance"] >= 0.5
+    main(["probe", str(record), "--data", str(data), *flags])
+    assert f"{result['chance']:.2f} by chance" in capsys.readouterr().out
+
+
+def test_a_long_run_is_announced_with_shorter_settings_and_not_changed_by_that(
+    capsys, data, tmp_path, monkeypatch
+):
+    flags = (data, *SMALL, "--training.batch", "64", "--training.steps", "2", "--training.eval-every", "1")
+    _, out, _ = pretrain(capsys, *flags, "--record", tmp_path / "quiet")
+    assert "This takes about" not in out
+    monkeypatch.setattr("isojepa.cli.pretrain._PATIENCE", 0.0)
+    _, out, _ = pretrain(capsys, *flags, "--record", tmp_path / "told")
+    assert re.search(
+        r"This takes about \d+ minutes\. For 120 pictures, --training\.batch 16 .* about \d+", out
+    )
+    quiet, told = (Record.open(tmp_path / name).metrics for name in ("quiet", "told"))
+    assert quiet == told
 
 
 def test_epochs_are_counted_in_pictures(capsys, data):

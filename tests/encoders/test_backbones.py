@@ -24,7 +24,7 @@ from tests.reference.global_state import untouched
 from tests.vision import timm_or_skip
 
 RECIPE = {"steps": 25, "batch": 32, "learning_rate": 3e-3, "eval_every": 25, "clip": 1.0}
-SMALL = ("convnet", "convnet-8-12", "resnet18-small-4")
+SMALL = ("convnet", "convnet-8-12", "gridnet-8-12", "resnet18-small-4")
 VIT = "patch_size=8, embed_dim=48, depth=3, num_heads=3"
 
 
@@ -99,7 +99,7 @@ def test_the_small_resnet_has_the_weights_of_resnet18_but_for_stem_and_classifie
 
 
 @pytest.mark.parametrize(
-    "name", ["convnet", "resnet18-small-4", "test_resnet", "test_vit", "test_efficientnet"]
+    "name", ["convnet", "gridnet-4-8", "resnet18-small-4", "test_resnet", "test_vit", "test_efficientnet"]
 )
 def test_weights_come_from_the_seed_alone(name):
     timm_or_skip()
@@ -186,7 +186,7 @@ def test_any_module_is_a_backbone_whose_maps_are_averaged():
         (lambda: Backbone("convnt"), r"one of timm's \d+ models, got 'convnt'; did you mean 'convnet'"),
         (
             lambda: Backbone("hf-hub:somebody/model"),
-            "backbone must be convnet, resnet18-small, .* or one of timm's",
+            "backbone must be convnet, gridnet, resnet18-small, .* or one of timm's",
         ),
         (lambda: Backbone("test_vit", options="regs=4"), "'test_vit' cannot be made with in_chans=3, regs=4"),
         (lambda: Backbone("test_vit", options="reg_tokens"), 'options must be names and values such as "reg'),

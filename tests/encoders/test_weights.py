@@ -1,6 +1,7 @@
 """Weights of others: by name, by order, and what is refused."""
 
 import pickle
+import zipfile
 
 import pytest
 import torch
@@ -99,3 +100,12 @@ def test_what_cannot_be_read_safely_is_refused(tmp_path):
         load_weights(module, tmp_path / "none.pt")
     with pytest.raises(ValueError, match="does not exist"):
         load_weights(module, tmp_path / "missing.pt")
+    torch.save(module.state_dict(), tmp_path / "whole.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "whole.pt") as whole,
+        zipfile.ZipFile(tmp_path / "small.pt", "w") as small,
+    ):
+        for name in whole.namelist():  # a few bytes of zeros may expand to gigabytes
+            small.writestr(name, whole.read(name), zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="its parts are compressed"):
+        load_weights(module, tmp_path / "small.pt")

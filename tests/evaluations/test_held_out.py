@@ -68,7 +68,7 @@ def test_the_spread_is_that_of_the_principal_directions(spiral):
 def test_embeddings_that_are_not_finite_have_no_numbers(spiral):
     row = numbers(Recovery(spiral, 100), lambda x: x / 0)
     assert all(np.isnan(value) for value in row.values())
-    assert row.keys() == {"r2", "smallest_variance", "mean_variance"}
+    assert row.keys() == {"r2", "smallest_variance", "mean_variance", "dead_fraction"}
 
 
 def test_a_source_without_latents_has_a_spread_and_no_recovery(spiral):
@@ -141,7 +141,7 @@ def test_a_run_with_two_paces_that_crashes_ends_with_the_same_rows(spiral, tmp_p
 
 def test_two_evaluations_of_one_number_are_refused(spiral):
     model, objective = make()
-    with pytest.raises(ValueError, match="two evaluations measure 'mean_variance'"):
+    with pytest.raises(ValueError, match="two evaluations measure 'dead_fraction'"):
         fit(model, spiral, objective, evaluations=[Recovery(spiral, 64), Spread(spiral, 64)], **SHORT)
 
 

@@ -23,6 +23,7 @@ RECIPE = Recipe(
 )
 NETWORKS = {
     "convnet": ("convnet-4-8", ""),
+    "gridnet": ("gridnet-4-8", ""),
     "resnet18-small": ("resnet18-small-4", ""),
     "resnet": ("resnet18", "channels=(4, 4, 8, 8), stem_width=4"),
     "vit": ("vit_tiny_patch16_224", "embed_dim=24, depth=2, num_heads=2, patch_size=8, reg_tokens=4"),

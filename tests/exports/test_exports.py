@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 
 import isojepa as ij
 from isojepa.cli import main
+from isojepa.cli.main import COMMANDS
 from isojepa.training.rebuilding import recipe_of
 from isojepa.training.records import Record
 from tests.exports.small import SIDE, pictures, record
@@ -74,13 +76,13 @@ def test_timm_loads_the_file_by_the_lines_of_the_card(made, tmp_path, monkeypatc
         "convnet",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("vit", "resnet18-small", "resnet", "convnext")
+            for name in ("gridnet", "vit", "resnet18-small", "resnet", "convnext")
         ),
     ],
 )
 def test_onnxruntime_gives_the_features_of_pixels(folder, made, tmp_path, network):
     onnxruntime = onnx_or_skip()
-    if network not in ("convnet", "resnet18-small"):
+    if network not in ("convnet", "gridnet", "resnet18-small"):
         timm_or_skip()
     path = made(network)
     done = ij.export(path, "onnx", tmp_path / "out", measure=False)
@@ -196,6 +198,38 @@ def test_a_model_that_nobody_can_make_again_is_exported_as_weights(tmp_path):
     assert torch.equal(ij.load(done.file, Mine())(x), module(x))
 
 
+class Importable(torch.nn.Module):
+    """A class of the user's own that can be imported."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def test_a_class_of_ones_own_is_exported_where_its_module_is_trusted(tmp_path, capsys):
+    module, world = Importable(), ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9))
+    objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
+    options = {"steps": 2, "batch": 16, "eval_samples": 64, "progress": False}
+    ij.fit(module, world, objective, record=tmp_path / "run", **options)
+    command = ["export", str(tmp_path / "run"), "--to", "safetensors"]
+    assert main(command) == 2
+    assert f"--trust {__name__}" in capsys.readouterr().err
+    assert main([*command, "--trust", __name__]) == 0
+    told = capsys.readouterr().out
+    assert f"ij.load(\"model.safetensors\", trust=['{__name__}'])" in told
+    model = ij.load(tmp_path / "run/export-safetensors/model.safetensors", trust=[__name__])
+    assert torch.equal(model(seen(3, 2)), module(seen(3, 2)))
+
+
+@pytest.mark.parametrize("command", ["align", "same", "evaluate", "probe", "look", "export"])
+def test_every_command_that_loads_models_takes_trust(command):
+    kind = COMMANDS[command]
+    assert "trust" in vars(import_module(kind.module))[kind.name].__dataclass_fields__
+
+
 def test_a_graph_that_gives_something_else_is_not_left(made, tmp_path, monkeypatch):
     onnx_or_skip()
     honest = torch.onnx.export
@@ -262,7 +296,7 @@ def test_missing_libraries_are_told_with_the_command_that_installs_them(made, ca
     pytest.importorskip("onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     told = refused(capsys, made("convnet"), "--to", "onnx", "--no-measure", "--out", tmp_path / "out")
-    assert "pip install 'isojepa[export]'" in told
+    assert "pip install -c constraints.txt '.[export]'" in told
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+import isojepa as ij
 from isojepa import testing
 from isojepa.certificates.dynamics import certify_dynamics
-from isojepa.encoders import MLP
+from isojepa.encoders import MLP, WorldModel
 from isojepa.encoders.model import as_model
-from isojepa.encoders.modes import embed
 from isojepa.objectives import LatentDynamics
 from isojepa.papers.own.linear_worlds import LinearWorld
 from isojepa.registry import Context, make
@@ -24,58 +24,66 @@ def batch_of(views, n=32, actions=2):
     return Batch(tuple(x), actions=torch.randn(n, views - 1, actions, generator=source))
 
 
+def identity_model(**options):
+    """A model whose latents are the observations, with a predictor that is not linear."""
+    model = WorldModel(3, encoder=torch.nn.Identity(), actions=2, width=8, **options)
+    torch.nn.init.normal_(model.predictor.network.body[-1].weight, generator=generator(0, "weights"))
+    return model
+
+
 @pytest.mark.parametrize("rollout", [1, 2])
 def test_the_loss_is_the_mean_error_of_predictions_fed_with_themselves(rollout):
-    batch = batch_of(5)
-    objective = LatentDynamics(3, 2, history=2, rollout=rollout, weight=0.25, width=8, inverse=0.5)
-    torch.nn.init.normal_(objective.predictor.network.body[-1].weight, generator=generator(0, "weights"))
-    loss = objective({"encoder": as_model(torch.nn.Identity())}, batch, generator(1, "slices"))
-    missed = []
+    batch, model = batch_of(5), identity_model(context=2)
+    objective = LatentDynamics(rollout=rollout, weight=0.25, inverse=0.5)
+    models = {"encoder": as_model(model)}
+    objective.start(models)
+    loss = objective(models, batch, generator(1, "slices"))
+    errors = []
     for start in range(5 - 2 - rollout + 1):
-        known = [batch.views[start], batch.views[start + 1]]
+        past = [batch.views[start], batch.views[start + 1]]
         for step in range(rollout):
             now = start + 1 + step
-            state = torch.cat((known[-1], known[-2]), dim=1)
-            known.append(objective.predictor(state, batch.actions[:, now]))
-            missed.append((known[-1] - batch.views[now + 1]).square().mean())
-    prediction = torch.stack(missed).mean()
-    guessed = [objective.inverter(torch.cat(batch.views[t : t + 2], dim=1)) for t in range(4)]
-    inverse = (torch.stack(guessed, dim=1) - batch.actions).square().mean()
+            past.append(model.predictor(torch.cat(past[-2:], dim=1), batch.actions[:, now]))
+            errors.append((past[-1] - batch.views[now + 1]).square().mean())
+    prediction = torch.stack(errors).mean()
+    guesses = [objective.inverter(torch.cat(batch.views[t : t + 2], dim=1)) for t in range(4)]
+    inverse = (torch.stack(guesses, dim=1) - batch.actions).square().mean()
     regularizer = objective.regularizer(torch.stack(batch.views), generator(1, "slices"))
     torch.testing.assert_close(loss.terms["alignment"], prediction)
     torch.testing.assert_close(loss.terms["inverse"], inverse)
     torch.testing.assert_close(loss.total, 0.25 * regularizer + 0.75 * prediction + 0.5 * inverse)
 
 
-def test_it_passes_the_public_check_and_starts_linear():
-    objective = LatentDynamics(4, 2)
-    testing.check_objective(objective, torch.nn.Linear(3, 4), batch_of(5))
-    state, action = torch.randn(6, 12), torch.randn(6, 2)
-    linear = objective.predictor.linear(torch.cat((state, action), dim=1))
-    torch.testing.assert_close(objective.predictor(state, action), linear)
-    assert LatentDynamics(4, 2, width=0).predictor.network is None
-    assert LatentDynamics(4, 2).inverter is None
+def test_it_passes_the_public_check():
+    model = WorldModel(4, observed=3, actions=2)
+    testing.check_objective(LatentDynamics(inverse=0.1), model, batch_of(5))
 
 
 def test_the_spec_builds_it_where_there_are_actions():
-    spec = make("objective", "latent-dynamics", history=2, inverse=0.1)
-    objective = spec.build(Context(embedding=3, actions=2))
-    assert (objective.history, objective.actions) == (2, 2)
-    with pytest.raises(ValueError, match="needs a source with actions"):
+    spec = make("objective", "latent-dynamics", rollout=3, inverse=0.1)
+    assert spec.build(Context(embedding=3, actions=2)).rollout == 3
+    with pytest.raises(ValueError, match="needs recorded episodes with actions: --data FILE"):
         spec.build(Context(embedding=3))
 
 
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
-        (Batch(batch_of(5).views), "pairs that no action made"),
+        (Batch(batch_of(5).views), "needs actions between the views"),
         (Batch(batch_of(5).views, actions=torch.zeros(32, 3, 2)), r"\(32, 4, 2\), got \(32, 3, 2\)"),
-        (batch_of(3), "at least history \\+ rollout, 3 \\+ 1, got 3"),
+        (batch_of(3), "at least context \\+ rollout, 2 \\+ 2, got 3"),
     ],
 )
 def test_batches_without_actions_or_with_too_few_views_are_refused(batch, words):
+    models = {"encoder": as_model(identity_model(context=2))}
     with pytest.raises(ValueError, match=words):
-        LatentDynamics(3, 2)({"encoder": as_model(torch.nn.Identity())}, batch, generator(0, "slices"))
+        LatentDynamics(rollout=2)(models, batch, generator(0, "slices"))
+
+
+def test_another_model_than_a_world_model_is_refused(tmp_path):
+    z, a = np.random.default_rng(0).normal(size=(2, 20, 3, 2))
+    with pytest.raises(ValueError, match="trains a WorldModel, got MLP: pass WorldModel"):
+        fit(MLP(2, 2), Windows(z, a), LatentDynamics(), steps=1)
 
 
 def test_training_in_the_one_loop_finds_the_transition_of_a_world_seen_through_a_spiral():
@@ -83,13 +91,43 @@ def test_training_in_the_one_loop_finds_the_transition_of_a_world_seen_through_a
     share = np.sqrt(0.095) * np.eye(2)  # half of what moves z is the action: z stays N(0, I)
     world = LinearWorld(0.9 * turn, share, np.zeros((2, 2)), share, 1.0, np.eye(2))
     z, a = world.paths(150, 30, generator(0, "paths"))
-    x = Spiral(1.0)(torch.from_numpy(z.reshape(-1, 2))).float()
-    encoder = MLP(2, 2, layers=4)
-    source = Windows(x.numpy().reshape(z.shape), a, length=1)
+    x = Spiral(1.0)(torch.from_numpy(z.reshape(-1, 2))).float().numpy().reshape(z.shape)
+    model = WorldModel(2, encoder=MLP(2, 2, layers=4), width=0)
     recipe = Recipe(steps=400, batch=256, learning_rate=1e-2)
-    fit(encoder, source, LatentDynamics(2, 2, history=1, width=0), recipe=recipe, evaluations=())
-    before, after = (certify_dynamics(h.numpy().reshape(z.shape), a, z=z) for h in (x, embed(encoder, x)))
+    fit(model, Windows(x, a), LatentDynamics(rollout=1, weight=0.02), recipe=recipe, evaluations=())
+    h = model.encode(x).numpy()
+    before, after = (certify_dynamics(part, a, z=z) for part in (x, h))
     assert before.verdict == "nonlinear"
     assert after.agreement.recovery_error.high < 0.2 * before.agreement.recovery_error.low
     assert after.agreement.a.estimate < 0.05
     assert after.agreement.b.estimate < 0.15
+
+
+def damped_cart(episodes=40, steps=30, seed=0):
+    """Episodes of a linear cart under random forces, from its equations."""
+    source = np.random.default_rng(seed)
+    x = np.zeros((episodes, steps, 2))
+    x[:, 0] = source.normal(size=(episodes, 2))
+    a = source.uniform(-1, 1, size=(episodes, steps, 1))
+    for t in range(steps - 1):
+        x[:, t + 1, 0] = x[:, t, 0] + 0.2 * x[:, t, 1]
+        x[:, t + 1, 1] = 0.9 * x[:, t, 1] + 0.3 * a[:, t, 0]
+    a[:, -1] = np.nan
+    return ij.worlds.Episodes.of({"observation": x.astype(np.float32), "action": a})
+
+
+def test_fit_takes_episodes_and_the_run_knows_them_again(tmp_path):
+    train, test = damped_cart().split(0.75)
+    options = {"steps": 150, "batch": 128, "record": tmp_path / "run", "seed": 3}
+    run = fit(WorldModel(2, context=2), train, LatentDynamics(rollout=3), **options)
+    assert run.status == "done"
+    assert set(run.source["episodes"]) == set(train.hashes())
+    assert not set(run.source["episodes"]) & set(test.hashes())
+    loaded = ij.load(tmp_path / "run")
+    observations = torch.tensor(test.episode(0)["observation"])
+    assert torch.equal(loaded.encode(observations), run.encoder.encode(observations))
+    h, actions = loaded.encode(observations[:2]), torch.rand(5, 1)
+    assert torch.equal(loaded.rollout(h, actions), run.encoder.rollout(h, actions))
+    again = fit(WorldModel(2, context=2), train, LatentDynamics(rollout=3), **options)
+    assert again.source["episodes"] == run.source["episodes"]
+    assert run.metrics[-1]["alignment"] < 0.2 * run.metrics[0]["alignment"] or len(run.metrics) == 1

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from isojepa import ranks
+from isojepa.encoders import WorldModel
 from isojepa.encoders.model import as_model
 from isojepa.objectives import (
     AnInfoNCE,
@@ -73,11 +74,14 @@ for _name in MULTIVARIATE:
 
 def latent_dynamics():
     """Prediction of views that are embeddings already, under actions read off them."""
-    objective = LatentDynamics(4, 2, history=1, rollout=2, width=8, inverse=0.5).double()
+    model = WorldModel(4, encoder=nn.Identity(), width=8, actions=2).double()
+    objective = LatentDynamics(rollout=2, inverse=0.5)
+    objective.start({"encoder": as_model(model)})
+    objective.double()
 
     def loss(views, source):
         batch = Batch(tuple(views), actions=views[:-1, :, :2].detach().transpose(0, 1))
-        return objective({"encoder": as_model(nn.Identity())}, batch, source)
+        return objective({"encoder": as_model(model)}, batch, source)
 
     return loss
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy
 
+from isojepa.certificates import certify
 from isojepa.certificates.intervals import Interval
 from isojepa.papers.own import adversaries
 from isojepa.papers.own.adversaries import (
@@ -102,6 +103,25 @@ def test_a_rotation_is_answered_without_the_rate():
     assert found["free_verdict"] == RIGHT
     assert found["free_low"] > 0.8
     assert "products of latents" in found["free_condition"]
+
+
+@pytest.mark.parametrize("name", ["flow along a long wave", "flow along a wave"])
+def test_a_bound_excuses_no_failure_of_joint_gaussianity(name):
+    case = find_adversary(name).case(0)
+    first, second = pairs_of(case.h)
+    own = float(2 * (first * second).sum() / ((first**2).sum() + (second**2).sum()))
+    found = certify(first, next=second, rho=own, rho_from="design", seed=0)
+    assert found.bound is not None
+    assert found.bound.per_dimension.high < case.error  # the bound rests on what the map breaks
+    assert "joint Gaussianity" in found.failed
+    assert found.grade != "bounded"
+
+
+@pytest.mark.parametrize("count", [60, 300])
+def test_sums_of_many_products_are_not_bounded_at_the_right_rho(count):
+    case = find_adversary(f"sum of {count} products").case(0)
+    first, second = pairs_of(case.h)
+    assert certify(first, next=second, rho=case.rho, rho_from="design", seed=0).grade == "unproven"
 
 
 def test_intervals_are_judged_by_the_truth(monkeypatch):

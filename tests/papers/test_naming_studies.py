@@ -105,6 +105,11 @@ def test_no_name_is_given_where_there_is_none_and_all_where_there_are():
     assert refusals.measure(blind(part="known", kind="uniform", rows=5000))["all"] == 1
 
 
+@pytest.mark.parametrize("kind", refusals.DEPENDENT)
+def test_coordinates_that_depend_on_each_other_have_no_names(kind):
+    assert refusals.measure(blind(kind=kind, rows=20_000))["named"] == 0
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_kept_rows_are_the_cells_of_the_standard_scale(name):
     rows, cells = read_evidence(RESULTS / f"{name}.json").rows, STUDIES[name].plan("standard")

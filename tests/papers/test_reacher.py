@@ -157,7 +157,28 @@ def test_trajectories_are_compared_at_the_nearest_correlation(gaussian, verdict)
         # at another correlation Gaussian pairs are recovered otherwise, which must not count
         own = gaussian if beside and cell.labels["rho"] == 0.95 else 1.0 - gaussian
         rows.append(row(cell, r2=own if beside else 0.7, rho=None if beside else 0.951))
-    assert f"{verdict}.**" in told_of("at the correlation that is nearest", rows)
+    assert f"{verdict}.**" in told_of("trajectories are recovered less", rows)
+
+
+def test_the_caption_names_the_strides_that_have_several_weights():
+    cells = [cell for cell in reacher_trajectory.STUDY.plan("standard") if cell.labels["policy"] == "sac"]
+    for strides, told in (({1, 8, 64}, "run at: 8."), ({1, 64}, "run at: none.")):
+        rows = [row(cell, r2=0.5, rho=0.99) for cell in cells if cell.labels["stride"] in strides]
+        captions = [block.caption for block in reacher_trajectory.STUDY.report(rows).plots]
+        assert any(told in caption for caption in captions)
+
+
+def test_a_stride_without_gaussian_pairs_of_about_its_rate_is_not_compared():
+    rows = [
+        row(cell, r2=0.9, rho=None)
+        if cell.labels["policy"] == reacher_trajectory.GAUSSIAN
+        else row(cell, r2=0.5, rho=0.96 if cell.labels["stride"] == 64 else 0.9999)
+        for cell in reacher_trajectory.STUDY.plan("standard")
+    ]
+    told = told_of("trajectories are recovered less", rows)
+    assert "holds.**" in told
+    assert "64: 0.50 at ρ 0.960 against 0.90 at ρ 0.95" in told
+    assert "beside strides: 1, 2, 4, 8, 16, 32." in told
 
 
 @pytest.mark.parametrize(("weighed", "verdict"), [(0.9, "holds"), (0.1, "does not hold")])

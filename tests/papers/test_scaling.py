@@ -135,6 +135,17 @@ def test_the_report_counts_the_dimensions_that_meet_the_published() -> None:
     assert ": holds.**" in findings(better).summary[0]
 
 
+def test_infonce_at_the_published_width_is_judged_beside_the_published() -> None:
+    cells = of(STUDY.plan("standard"), settings="ours", method="InfoNCE, published width")
+    known = {dim: published_scaling("infonce", dim).r2_h_to_z for dim in DIMS}
+    same = [row(cell, known[cell.config.world.dim]) for cell in cells]
+    assert ": holds.**" in said(same, "InfoNCE at the published width")
+    other = [row(cell, 0.9999 if (dim := cell.config.world.dim) == 2 else known[dim]) for cell in cells]
+    text = said(other, "InfoNCE at the published width")
+    assert ": in part.**" in text
+    assert "not at 2 (0.9999 against 0.9510)." in text
+
+
 def test_time_that_grows_like_the_operations_has_ratio_one() -> None:
     cells = [cell for cell in of(STUDY.plan("standard"), settings="ours", method="SIGReg", world=0)]
     rows = [row(cell, 0.99, seconds=operations(cell.config.world.dim) * 1e-6) for cell in cells]

@@ -71,7 +71,7 @@ def labelled() -> Case:
         ij.certify(h, next=h_next, latents=z, rho=0.95, checks=False),
         spectrum=measure_spectrum(h, latents=z),
         lags=measure_lags(paths(), rate=RATE, draws=40),
-        assumptions=checked(z, z_next, observations=np.tanh(z)),
+        assumptions=checked(z, z_next),
     )
     return Case(certificate, z, np.tanh(z), h, METRICS)
 

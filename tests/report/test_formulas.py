@@ -45,7 +45,7 @@ def test_every_number_of_a_certificate_has_its_equation() -> None:
     assert {line.name for line in certificate.lines()} <= set(LINES)
     assert {item.name for item in certificate.assumptions} <= set(ASSUMPTIONS)
     assert len(certificate.lines()) >= 15
-    assert len(certificate.assumptions) == 8
+    assert len(certificate.assumptions) == 7
 
 
 def test_text_is_cut_into_variables_numbers_and_names() -> None:

@@ -60,14 +60,13 @@ def write(path: Path, **changes: Any) -> str:
     arguments: dict[str, Any] = {
         "name": "Study small, scale quick",
         "title": "A small study",
-        "claim": "Claim with **weight**.",
         "facts": ["3 runs", "12 s of training"],
         "warning": "1 of 4 runs is missing; isojepa sweep small --scale quick makes it",
         "summary": ["The answer is `yes`.", "- one\n- two"],
         "tables": [table(), wide()],
         "pictures": [ShownPicture("first", "What it *shows*.", SVG)],
         "notes": ["A note.", "Another, [linked](other.md)."],
-        "made": {"Commands": "`isojepa sweep small`", "Runs": "3 of 4"},
+        "made": {"Claim": "Claim with **weight**.", "Commands": "`isojepa sweep small`", "Runs": "3 of 4"},
         "settings": {"training.steps": "10, 20", "seed": "0"},
     }
     write_study_page(path, **arguments | changes)
@@ -78,10 +77,10 @@ def test_everything_is_told_in_order(tmp_path: Path) -> None:
     page = write(tmp_path / "page.html")
     text = " ".join(Outline(page).text.split())
     order = [
-        *("Study small, scale quick", "A small study", "Claim with weight.", "3 runs · 12 s of training"),
+        *("Study small, scale quick", "A small study", "3 runs · 12 s of training"),
         *("1 of 4 runs is missing", "What was found", "The answer is yes.", "one two", "What it shows."),
         *("Numbers", "run 0", "▲ above", "A note.", "outside the published spread", "Wide", "Notes"),
-        *("Another, linked.", "How it was made", "Commands", "training.steps"),
+        *("Another, linked.", "How it was made", "Claim with weight.", "Commands", "training.steps"),
     ]
     text = text.partition("A small study ")[2]  # after the title of the window
     places = [text.find(piece) for piece in order]
@@ -96,7 +95,6 @@ def test_text_from_outside_is_escaped(tmp_path: Path) -> None:
         tmp_path / "page.html",
         name=ATTACK,
         title=ATTACK,
-        claim=ATTACK,
         facts=[ATTACK],
         warning=ATTACK,
         summary=[ATTACK, f"a [link](javascript:alert(1)) {{{{js}}}} {ATTACK}"],
@@ -252,7 +250,6 @@ def write_story(path: Path) -> str:
         path,
         name="Study made up",
         title="A <made-up> study",
-        claim="Claim.",
         facts=["3 runs"],
         warning="",
         body=body,

@@ -1,6 +1,7 @@
 """Losses and recovery: rank correlations against scipy, strata that hide a confounder, honest sentences."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,36 @@ def test_a_loss_of_some_runs_is_not_compared_with_those_of_all() -> None:
     assert first.startswith("Over all runs alignment is the loss")
     assert "total loss" in first
     assert "over the 63 runs that have one" in first
+
+
+def test_experiments_are_judged_one_by_one() -> None:
+    """Of two experiments alignment orders one, and pooled they would hide it."""
+    grid = rows_of(
+        r2=lambda w, rho, i: 0.91 + i / 1000,
+        alignment=lambda w, rho, i: 1.0 - i / 100,
+        sigreg=lambda w, rho, i: 1.0 + (i * 7 % 63),
+        whitening=lambda w, rho, i: 1.0 + (i * 11 % 63),
+    )
+    cells = [cell for cell in MIXINGS.plan("standard") if cell.labels["settings"] == OURS][:30]
+    mixings = [
+        made_up_row(
+            Cell(cell.config, {**cell.labels, "study": "mixings"}),
+            r2=0.95 + i / 1000,
+            alignment=5.0 + i / 100,
+            sigreg=1.0 + (i * 7 % 30),
+            whitening=0.5 - i / 100,
+        )
+        for i, cell in enumerate(cells)
+    ]
+    collapsed = [replace(row, status="collapsed", scores={**row.scores, "r2": 0.1}) for row in grid[:5]]
+    findings = STUDY.report([*grid, *mixings, *collapsed])
+    lines = {row["subset"]: row for row in findings.tables[0].rows}
+    assert lines["grid, R² > 0.9"]["alignment"] == pytest.approx(-1)
+    assert lines["mixings, R² > 0.9"]["alignment"] == pytest.approx(1)
+    assert lines["grid"]["runs"] == 68
+    assert lines["grid, without collapsed runs"]["runs"] == 63
+    assert "best: in part.** By the estimates. In grid (" in findings.summary[0]
+    assert "Not in mixings (" in findings.summary[0]
 
 
 def test_total_loss_is_that_of_the_objective() -> None:

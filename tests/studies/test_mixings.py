@@ -120,5 +120,6 @@ def test_groups_leave_out_rows_without_the_label() -> None:
 def test_what_was_run_is_told() -> None:
     rows = [made_up_row(cell) for cell in STUDY.plan("quick")]
     assert told(rows[:2]).startswith("2 runs of 100 steps")
+    assert told([rows[0], *rows[:2]]).startswith("2 runs")  # one under two labels
     assert "1 diverged" in told([rows[0], lost_row(STUDY.plan("quick")[1])])
     assert told([]) == "No run is there yet."

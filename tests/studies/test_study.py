@@ -84,6 +84,26 @@ def test_a_row_with_something_missing_is_told():
         Row.from_dict(data)
 
 
+def test_a_row_keeps_the_steps_of_its_resumptions_and_one_from_before_lacks_them():
+    before = row_of(Config())
+    assert "resumed_at" not in before.to_dict()
+    for steps in ([], [3, 7]):
+        row = replace(before, resumed_at=steps)
+        assert row.to_dict()["resumed_at"] == steps
+        assert Row.from_dict(json.loads(json.dumps(plain(row.to_dict())))) == row
+
+
+def test_collect_reads_the_steps_of_resumptions_from_the_result(tmp_path):
+    one = cell(2, 0)
+    leave_records([one], tmp_path)
+    ((row,), _) = collect([one], tmp_path)
+    assert row.resumed_at is None
+    record = Record.open(record_path(one.config, tmp_path))
+    record.finish({**record.result, "resumed_at": [4]})
+    ((row,), _) = collect([one], tmp_path)
+    assert row.resumed_at == [4]
+
+
 def test_unique_keeps_the_first_of_equal_configs_in_order():
     cells = [cell(2, 0), cell(4, 0), replace(cell(2, 0), labels={"other": "study"}), cell(2, 1)]
     assert [one.labels for one in unique(cells)] == [cells[0].labels, cells[1].labels, cells[3].labels]

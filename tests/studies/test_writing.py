@@ -165,7 +165,6 @@ def test_markdown_tells_everything_in_order(made):
     text = (folder / "out/small.md").read_text()
     order = [
         "# A small study of <nothing>",
-        STUDY.claim,
         "> 2 of 6 runs are missing; isojepa sweep small --scale standard makes them.",
         "The **worst** R² is 1.0000 in 4 runs.",
         "](small.png)",
@@ -179,6 +178,7 @@ def test_markdown_tells_everything_in_order(made):
         "](small-again.png)",
         "## Notes",
         "## How it was made",
+        STUDY.claim,
         "`isojepa sweep small --scale standard`",
         "4 of 6: 4 done",
         "Training: 2 min in all",

@@ -115,6 +115,10 @@ WRONG = {
     "zero-flux": {"power": 1.0},
     "constant-diffusion": {"spread": 2 - sp.Symbol("y", real=True) ** 4},
     "predicted": {"angle": math.pi / 4},  # straightened before the axes are named
+    "fisher": {"cross": 1},
+    "isotropic": {"power": 1},
+    "finite-moments": {"extra": 1},  # as many points as moments and one: the matrix has no kernel
+    "mean-variance": {"fourth": 1},
 }
 
 

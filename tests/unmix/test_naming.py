@@ -229,6 +229,8 @@ def naming(together: list[list[int]], departure: list[float], **other) -> Naming
         "hinted": np.zeros((dim, dim), bool),
         "links": np.zeros((dim, dim)),
         "carried": np.zeros((dim, dim)),
+        "rejected": np.zeros((dim, dim), bool),
+        "unexplained": np.zeros((dim, dim), bool),
         "excess": 1.0,
     }
     return Naming(together=inside, departure=np.array(departure), **(plain | other))

@@ -93,7 +93,7 @@ def test_the_users_own_choice_is_taken(monkeypatch, unknown_backend):
 
 def test_without_mujoco_the_pip_command_is_named(monkeypatch, unknown_backend):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'isojepa\[mujoco\]'"):
+    with pytest.raises(ImportError, match=r"pip install -c constraints.txt '\.\[mujoco\]'"):
         backend()
 
 

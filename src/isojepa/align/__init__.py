@@ -10,18 +10,16 @@ from isojepa.align.pairwise import Pairwise, fit_pairwise
 from isojepa.align.robust import RobustFit, fit_robust
 from isojepa.align.sameness import Sameness, pairs_required, same
 from isojepa.align.sharing import HeadScore, Sharing, share_probe
-from isojepa.align.teaching import ForModel, Method, Reach, StepCost, race, reach, step_cost
+from isojepa.align.teaching import Reach, StepCost, reach, step_cost
 from isojepa.align.transfer import transfer_head
 
 __all__ = [
     "AlignmentMap",
     "Cycle",
-    "ForModel",
     "Gathered",
     "HeadScore",
     "Hub",
     "LinearHead",
-    "Method",
     "Pairwise",
     "Reach",
     "RobustFit",
@@ -39,7 +37,6 @@ __all__ = [
     "gather",
     "match",
     "pairs_required",
-    "race",
     "reach",
     "same",
     "share_probe",

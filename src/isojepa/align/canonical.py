@@ -68,16 +68,22 @@ def canonical_variates(
     counted = np.ones(len(first)) if weights is None else weights
     parts = []
     for fold, moments in fold_moments(first, second, folds(len(first), count, ids, seed), weights):
-        white = [_whitening(products, moments.weight, floor) for products in (moments.xx, moments.yy)]
-        u, _, vt = np.linalg.svd(white[0].T @ moments.xy @ white[1] / moments.weight, full_matrices=False)
-        left = first[fold.score] - moments.mean[: moments.first]
-        right = second[fold.score] - moments.mean[moments.first :]
-        parts.append((fold.score, left @ (white[0] @ u), right @ (white[1] @ vt.T)))
+        parts.append((fold.score, *variates_of(moments, first[fold.score], second[fold.score], floor)))
     rank = min(part[1].shape[1] for part in parts)
     found = Variates(np.empty((len(first), rank)), np.empty((len(first), rank)), counted)
     for rows, u, v in parts:
         found.first[rows], found.second[rows] = u[:, :rank], v[:, :rank]
     return found
+
+
+def variates_of(
+    moments: Moments, first: np.ndarray, second: np.ndarray, floor: float = 1e-8
+) -> tuple[np.ndarray, np.ndarray]:
+    """Canonical variates (n, r) of rows (n, p), (n, q), of the moments of other rows."""
+    white = [_whitening(products, moments.weight, floor) for products in (moments.xx, moments.yy)]
+    u, _, vt = np.linalg.svd(white[0].T @ moments.xy @ white[1] / moments.weight, full_matrices=False)
+    left, right = first - moments.mean[: moments.first], second - moments.mean[moments.first :]
+    return left @ (white[0] @ u), right @ (white[1] @ vt.T)
 
 
 def fold_moments(

@@ -46,9 +46,12 @@ class Spoke:
     """The maps of one encoder to the hub and back.
 
     Attributes:
-        mean: (d,) of its rows; offset: (h,) where that is in the hub.
-        to: (d, h). back: (h, d), its inverse or pseudo-inverse.
-        loading: (h,) of the common factor along each axis; variance: (h,) along each axis.
+        mean: (d,) of its rows.
+        offset: (h,) where that is in the hub.
+        to: (d, h).
+        back: (h, d), its inverse or pseudo-inverse.
+        loading: (h,) of the common factor along each axis.
+        variance: (h,) along each axis.
         pairs: states it was fitted on.
     """
 

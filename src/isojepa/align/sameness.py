@@ -11,13 +11,18 @@ All numbers are of states that were left out (`explained`, `canonical`). The rul
  1. Fewer states than 4 for each dimension and 60 more: too-few. Dimensions are those of the wider side with
     more than 1e-8 of its largest variance; where they are too many, the first for which there are states
     enough, if these carry 99 % of the variance.
- 2. No canonical pair has a held-out correlation above 0.15 and three standard errors, or none correlates
+ 2. Rows of one state (`ids`, or rows that repeat, `dependent_rows`) count as one. Where successive states
+    depend on each other in both, the shift test replaces random pairings, folds are blocks of successive
+    states, and fewer than 20 effective rows are too few, as are rows of which only the levels go together
+    and not the steps.
+ 3. No canonical pair has a held-out correlation above 0.15 and three standard errors, or none correlates
     beyond chance (the largest, corrected for their number, at 0.001) and R^2 is not above that of 99 random
     pairings: unrelated.
- 3. A direction is shared where that correlation exceeds 0.05 and three standard errors. Both R^2 at least
-    0.5, and at most a tenth of either side unshared, by variance and by number (directions with less than a
-    hundredth of the mean variance are not counted): rotation or linear. Else partly.
- 4. R^2 by a rotation below that by a linear map by at most 0.01 and a tenth of what the linear map leaves:
+ 4. A direction is shared where that correlation exceeds 0.05 and three standard errors. Both R^2 at least
+    0.9, and at most a tenth of either side unshared, by variance and by number (directions with less than a
+    hundredth of the mean variance are not counted): rotation or linear. Else partly; or too-few where near
+    rows agree but a map does not reach regions that it was not fitted in, as of few states seen often.
+ 5. R^2 by a rotation below that by a linear map by at most 0.01 and a tenth of what the linear map leaves:
     rotation. (Of singular values spread evenly, that allows kappa up to about 1.4.) Else linear.
 
 R^2 is of centred rows as they are: scaling the columns of one side is a linear map, not a rotation.
@@ -30,13 +35,19 @@ import numpy as np
 import scipy
 
 from isojepa.align.canonical import canonical_variates
+from isojepa.align.dependent_rows import (
+    MIN_EFFECTIVE,
+    Dependence,
+    distant_gain,
+    shift_test,
+    state_means,
+)
 from isojepa.align.explained import Chance, Explained, budget, by_chance, explained, ridge_matrix
 from isojepa.align.fits import Spectrum
 from isojepa.align.maps import AlignmentMap
 from isojepa.align.moments import Moments
 from isojepa.align.rows import as_rows, check_pairs, constant
 from isojepa.arguments import check_number, checked
-from isojepa.seeds import numpy_generator
 
 VERDICTS = {
     "rotation": "the same up to a rotation",
@@ -51,7 +62,9 @@ _FLOOR, _CARRIED = 1e-8, 0.99
 _SIGNIFICANT, _P = 1e-3, 0.01
 _SHARED, _ERRORS = 0.05, 3.0
 _STRONG = 0.15
-_LEAST, _UNSHARED, _COUNTED = 0.5, 0.1, 0.01
+MIN_R2 = 0.9  # held out, both ways, of what is named a rotation or a linear map
+_UNSHARED, _COUNTED = 0.1, 0.01
+_SHIFT_P = 0.04  # of the shift test, whose bound is about twice too large
 _TURNED, _SHARE = 0.01, 0.1
 _DRAWS, _ROTATIONS, _NULL_ROWS = 99, 19, 2000
 _ENOUGH = 0.01  # of R^2 below the last at which pairs were enough
@@ -92,12 +105,15 @@ class Sameness:
     """The answer, and every number behind it.
 
     Attributes:
-        verdict: "rotation", "linear", "partly", "unrelated" or "too-few". pairs, states: rows and states that
-        were compared. required: states that a verdict needs at these widths. first, second: what of each side
-        is shared. linear, back, rotation: held-out R^2 of the second by a linear map, of the first by one
-        back, of the second
-            by a rotation; None where there are too few pairs.
-        linear_chance, rotation_chance: the same beside random pairings.
+        verdict: "rotation", "linear", "partly", "unrelated" or "too-few".
+        pairs, states: rows and states that were compared.
+        required: states that a verdict needs at these widths.
+        first, second: what of each side is shared.
+        effective: states that are nearly independent.
+        linear, back, rotation: held-out R^2 of the second by a linear map, of the first by one back, of the
+            second by a rotation; None where there are too few pairs.
+        linear_chance, rotation_chance: the same beside random pairings; None where successive states depend
+            on each other.
         correlations: held-out canonical correlations, in the order of the fits.
         shared: number of shared directions.
         p: that the largest correlation is chance, corrected for their number.
@@ -115,6 +131,7 @@ class Sameness:
     required: int
     first: Side
     second: Side
+    effective: int
     linear: Explained | None = None
     back: Explained | None = None
     rotation: Explained | None = None
@@ -134,8 +151,11 @@ class Sameness:
     def sentence(self) -> str:
         """The answer in words."""
         said = VERDICTS[self.verdict]
-        if self.linear is None or self.back is None or self.rotation is None:
-            return f"{said}: {self.states} states, {self.required} are needed at this width"
+        if self.verdict == "too-few" or self.linear is None or self.back is None or self.rotation is None:
+            if self.states < self.required:
+                return f"{said}: {self.states} states, {self.required} are needed at this width"
+            count = f"{self.effective} effective rows of {self.pairs}; " * (self.effective < self.pairs)
+            return f"{said}: {count}{self.notes[-1]}"
         linear, back, turned = (part.r2 for part in (self.linear, self.back, self.rotation))
         numbers = f"held-out R^2 {linear.estimate:.3f} by a linear map, {back.estimate:.3f} back"
         if self.verdict == "rotation":
@@ -168,11 +188,13 @@ class Sameness:
 def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, seed: int = 0) -> Sameness:
     """Whether two embeddings of the same states are the same, and up to what.
 
+    Rows are in the order of time, where there is one: dependence is measured in that order.
+
     Args:
         first, second: rows (n, p), (n, q), in one order.
-        ids: (n,) which state each row is of; by default each is one of its own.
+        ids: (n,) which state each row is of; by default rows that repeat are searched for.
         confidence: of the intervals.
-        seed: draws folds, random pairings, and rows where there are more than 20,000.
+        seed: draws folds and random pairings.
 
     Raises:
         ValueError: rows do not match, are not finite, or do not vary.
@@ -190,32 +212,59 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
     named = None if ids is None else _named(ids, len(given[0]))
     notes: list[str] = []
     if len(given[0]) > MOST:
-        rows = np.sort(numpy_generator(seed, "same", "rows").permutation(len(given[0]))[:MOST])
-        notes.append(f"{MOST} of {len(given[0])} pairs, drawn at random, were looked at")
+        rows = np.linspace(0, len(given[0]) - 1, MOST).round().astype(int)
+        notes.append(f"{MOST} of {len(given[0])} pairs, evenly spaced, were compared")
         given = given[0][rows], given[1][rows]
         named = None if named is None else named[rows]
     x, flat_x = _varied("first", given[0], notes)
     y, flat_y = _varied("second", given[1], notes)
-    states = len(x) if named is None else len(np.unique(named))
+    dependence = Dependence.of(x, y, named, seed)
+    states, effective = dependence.states, dependence.effective
+    if named is None and states < len(x):
+        notes.append(f"rows repeat: {states} states were seen, each counts once")
     x, y, required = _reduced(x, y, states, notes)
     left = Side(given[0].shape[1], x.shape[1], flat_x)
     right = Side(given[1].shape[1], y.shape[1], flat_y)
+
+    def too_few(*reasons: str) -> Sameness:
+        return Sameness("too-few", len(x), states, required, left, right, effective, notes=[*notes, *reasons])
+
     if states < required:
-        return Sameness("too-few", len(x), states, required, left, right, notes=notes)
-    linear, back, rotation = explained(x, y, named, confidence, seed)
-    variates = canonical_variates(x, y, named, seed=seed)
-    correlations = variates.correlations
-    strongest = float(correlations.max()) * np.sqrt(states)
-    p = min(1.0, len(correlations) * float(scipy.stats.norm.sf(strongest)))
-    linear_chance = by_chance(x, y, False, _DRAWS, _NULL_ROWS, seed)
-    rotation_chance = by_chance(x, y, True, _ROTATIONS, _NULL_ROWS, seed)
-    related = p < _SIGNIFICANT or linear_chance.p <= _P
-    least, strong = thresholds(states)
+        return too_few()
+    means = state_means(x, dependence.state), state_means(y, dependence.state)
+    groups = dependence.state if states < len(x) else None
+    linear_chance = rotation_chance = None
+    if dependence.memory > 1:
+        if effective < MIN_EFFECTIVE:
+            return too_few(f"successive rows depend on each other, {MIN_EFFECTIVE} are needed")
+        p = shift_test(*means)
+        if p > _SHIFT_P and effective < MIN_EFFECTIVE + 2 * min(max(x.shape[1], y.shape[1]), states // 10):
+            return too_few("successive rows depend on each other, more are needed at this width")
+        if p <= _SHIFT_P < shift_test(*(np.diff(side, axis=0) for side in means)):
+            return too_few("only slow movement is shared, such as a trend or a season, and no steps")
+        groups = dependence.blocks[dependence.state]
+        notes.append(f"successive rows depend on each other: {effective} of {len(x)} count as independent")
+    linear, back, rotation = explained(x, y, groups, confidence, seed)
+    correlations = canonical_variates(x, y, groups, seed=seed).correlations
+    least, strong = thresholds(effective)
+    if dependence.memory > 1:
+        related = p <= _SHIFT_P
+    else:
+        strongest = float(correlations.max()) * np.sqrt(states)
+        p = min(1.0, len(correlations) * float(scipy.stats.norm.sf(strongest)))
+        linear_chance = by_chance(*means, False, _DRAWS, _NULL_ROWS, seed)
+        rotation_chance = by_chance(*means, True, _ROTATIONS, _NULL_ROWS, seed)
+        related = p < _SIGNIFICANT or linear_chance.p <= _P
     shared = correlations > least
     related &= bool((correlations > strong).any())
     left, right = _unshared(x, y, shared, (left, right))
     verdict = _verdict(related, linear, back, rotation, (left, right))
-    curve = budget(x, y, named, seed)
+    if verdict == "partly":
+        strengths = correlations[: max(1, int(shared.sum()))]
+        if min(distant_gain(*side, strengths).low for side in (means, means[::-1])) <= 0:
+            verdict = "too-few"
+            notes.append("near rows agree and distant ones do not, as of few states seen often: give ids")
+    curve = budget(x, y, groups, seed)
     spectrum = np.linalg.svd(ridge_matrix(Moments.of(x, y)), compute_uv=False)
     kind = {"rotation": "scaled_procrustes", "linear": "ridge", "partly": "low_rank"}.get(verdict)
     fitted = None
@@ -232,6 +281,7 @@ def same(first: Any, second: Any, *, ids: Any = None, confidence: float = 0.95, 
         required,
         left,
         right,
+        effective,
         linear=linear,
         back=back,
         rotation=rotation,
@@ -255,10 +305,11 @@ def _verdict(
     if not related:
         return "unrelated"
     whole = max(max(side.unshared_variance, side.unshared_directions) for side in sides) <= _UNSHARED
-    if not whole or min(linear.best, back.best) < _LEAST:
+    if not whole or min(linear.r2.estimate, back.r2.estimate) < MIN_R2:
         return "partly"
     slack = _TURNED + _SHARE * (1 - linear.best)
-    return "rotation" if rotation.best >= linear.best - slack else "linear"
+    turned = rotation.best >= linear.best - slack and rotation.r2.estimate >= MIN_R2
+    return "rotation" if turned else "linear"
 
 
 def _named(ids: Any, rows: int) -> np.ndarray:
@@ -323,7 +374,7 @@ def _unshared(
 
 
 def _needed(curve: list[tuple[int, float, float]], verdict: str) -> int | None:
-    if verdict == "unrelated":
+    if verdict in ("unrelated", "too-few"):
         return None
     column = 2 if verdict == "rotation" else 1
     last = curve[-1][column]

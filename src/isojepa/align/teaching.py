@@ -1,7 +1,7 @@
 r"""What teaching saves: steps and counted operations until a probe passes a threshold (Social-JEPA, Table 9).
 
-Each method is trained by the one loop on the same data, with the same recipe and seed, and evaluated at every
-epoch. The first epoch whose number is at least the threshold counts. Its cost is
+Methods are trained on the same data, with the same recipe and seed, and evaluated at every epoch. The first
+epoch whose number is at least the threshold counts. Its cost is
 
     flops = epochs * steps per epoch * (operations of one step)
 
@@ -22,14 +22,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from isojepa.arguments import check_count, check_number
-from isojepa.encoders.model import Model
-from isojepa.evaluations import Evaluation
+from isojepa.arguments import check_count
 from isojepa.objectives.coupling import Coupling, Solver
 from isojepa.seeds import generator
 from isojepa.training.learner import Call, Learner, named_models
-from isojepa.training.loop import fit
-from isojepa.training.recipe import Recipe
 from isojepa.worlds.source import Source
 
 
@@ -57,25 +53,6 @@ class StepCost:
 
 
 @dataclass(frozen=True)
-class Method:
-    """One way to train.
-
-    Attributes:
-        name: as it is called in tables.
-        model: what is trained: a module, or several by name; a copy of it.
-        source: where batches come from.
-        objective: what is minimised; a copy of it.
-        evaluations: what is measured; their numbers have the metric among them.
-    """
-
-    name: str
-    model: nn.Module | Mapping[str, nn.Module]
-    source: Source
-    objective: Callable[..., Any]
-    evaluations: Sequence[Evaluation]
-
-
-@dataclass(frozen=True)
 class Reach:
     """When a method passed the threshold.
 
@@ -98,43 +75,6 @@ class Reach:
     solution_flops: float
     relative: float
     curve: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class ForModel:
-    """An evaluation of one of several models, on data of its own observer.
-
-    Args:
-        model: its name.
-        evaluation: what is asked of it.
-        plain: whether numbers keep their names, as those of a run's first model do; else the model's name
-            and a point come before them.
-    """
-
-    model: str
-    evaluation: Evaluation
-    plain: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.evaluation.name} of {self.model}"
-
-    @property
-    def primary(self) -> str:
-        return f"{self._before}{self.evaluation.primary}"
-
-    @property
-    def every(self) -> int | None:
-        return self.evaluation.every
-
-    @property
-    def _before(self) -> str:
-        return "" if self.plain else f"{self.model}."
-
-    def __call__(self, models: Mapping[str, Model], generator: torch.Generator) -> dict[str, float]:
-        """Numbers by name."""
-        found = self.evaluation({self.model: models[self.model]}, generator)
-        return {f"{self._before}{name}": value for name, value in found.items()}
 
 
 def step_cost(
@@ -173,45 +113,6 @@ def step_cost(
     every = [part.every for part in learner.modules() if isinstance(part, Coupling)]
     total = float(counter.get_total_flops())
     return StepCost(total - solution, float(solution), every[0] if every and solution else 0)
-
-
-def race(
-    methods: Sequence[Method], threshold: float, *, metric: str = "probe", recipe: Recipe, seed: int = 0
-) -> tuple[Reach, ...]:
-    """Train each method and say when it passed the threshold, and at what cost.
-
-    Args:
-        methods: the first is what the others are compared with: from scratch.
-        threshold: of the metric.
-        metric: the number of the evaluations that is looked at.
-        recipe: of all runs; an epoch is its `eval_every` steps, and batches do not grow.
-        seed: of all runs.
-
-    Raises:
-        ValueError: batches grow, or an evaluation does not measure the metric.
-    """
-    check_number("threshold", threshold, "be finite")
-    if not methods:
-        raise ValueError("methods must be one at least, got none")
-    if recipe.batch_start not in (None, recipe.batch):
-        raise ValueError(
-            f"batches must not grow where steps are counted, got batch_start {recipe.batch_start}: say None"
-        )
-    found: list[Reach] = []
-    for method in methods:
-        cost = step_cost(method.model, method.source, method.objective, batch=recipe.batch, seed=seed)
-        run = fit(
-            copy.deepcopy(named_models(method.model)),
-            method.source,
-            copy.deepcopy(method.objective),
-            recipe=recipe,
-            evaluations=method.evaluations,
-            seed=seed,
-            progress=False,
-        )
-        base = found[0] if found else None
-        found.append(reach(method.name, run.metrics, cost, threshold, metric, recipe.eval_every, base))
-    return tuple(found)
 
 
 def reach(

@@ -3,20 +3,21 @@
 import math
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.assumptions.joint import NAME as JOINT
-from isojepa.certificates.assumptions.joint import within
+from isojepa.certificates.assumptions.line import together
 from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.dynamics.world_model import WorldModelCertificate, certify_world_model
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
@@ -25,26 +26,65 @@ from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.named import measure_named
 from isojepa.certificates.recovery import RecoveryReading
-from isojepa.certificates.rho import OUTSIDE, RhoOrigin, bound_curve, known_rho
+from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
+from isojepa.encoders.dynamics import Dynamics
 from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
+from isojepa.training.run import Run
 from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.worlds.brought import as_source
+from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.source import observable
 
-_SUREST = 0.9995  # confidence of the checks: it takes 2 / (1 - confidence) permutations
+_SUREST = 0.998  # confidence of the checks: they take 14 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
 _CHECKED = 4_000  # rows that the assumptions are checked on
 _ORDERED = 64  # latents of a world whose eigenfunctions are put in order
 _REGRESSED = 40_000  # rows that the spectrum is fitted to
 
 
+@overload
+def certify(
+    source: Run | Dynamics | nn.Module,
+    world: Episodes,
+    *,
+    angles: Sequence[int] = ...,
+    horizon: int = ...,
+    seed: int = ...,
+    confidence: float = ...,
+    allow_train: bool = ...,
+    progress: Callable[[int, int, str], None] | None = ...,
+) -> WorldModelCertificate: ...
+
+
+@overload
+def certify(
+    source: Run | nn.Module | Callable[[Tensor], Tensor] | Brought,
+    world: Source | tuple[Any, ...] | DataLoader[Any] | Mapping[str, Any] | None = ...,
+    *,
+    next: Brought | None = ...,
+    latents: Brought | None = ...,
+    latents_next: Brought | None = ...,
+    rho: float | None = ...,
+    rho_from: str | None = ...,
+    rate: float | None = ...,
+    trajectory: bool = ...,
+    drop: bool = ...,
+    checks: bool = ...,
+    unmix: bool = ...,
+    samples: int | None = ...,
+    seed: int = ...,
+    confidence: float = ...,
+    progress: Callable[[int, int, str], None] | None = ...,
+) -> Certificate: ...
+
+
 @checked
 def certify(
-    source: nn.Module | Callable[[Tensor], Tensor] | Brought,
-    world: Source | Any | None = None,
+    source: Any,
+    world: Any = None,
     *,
     next: Brought | None = None,
     latents: Brought | None = None,
@@ -59,9 +99,12 @@ def certify(
     samples: int | None = None,
     seed: int = 1,
     confidence: float = 0.95,
+    angles: Sequence[int] = (),
+    horizon: int = 20,
+    allow_train: bool = False,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Certificate:
-    """Certify an encoder in a world, embeddings that are already there, or embeddings along trajectories.
+) -> Certificate | WorldModelCertificate:
+    """Certify an encoder in a world, a world model on episodes, or embeddings that are already there.
 
     Rows may depend on their neighbours, as along a recorded path: intervals compare 20 blocks of successive
     rows, and are right as long as a block is long against the memory of the path.
@@ -71,7 +114,8 @@ def certify(
             a list of paths (steps_i, m) of unequal lengths. Arrays may be memory maps or HDF5 datasets: they
             are read once, in pieces. Or a file of them by name, as the command takes it, which may also hold
             second views and latents; or the folder of a record.
-        world: where pairs are sampled from for an encoder; or pairs `(x, x_next)`, or a DataLoader of them.
+        world: where pairs are sampled from for an encoder; or pairs `(x, x_next)`, or a DataLoader of them;
+            or held-out `Episodes` with actions for a world model, see `certify_world_model`.
         next: (n, m) embeddings of the second view of each pair: without them there is no bound. Trajectories
             bring their own: the next step.
         latents: true latents, shaped like the embeddings: without them there is no recovery.
@@ -92,6 +136,9 @@ def certify(
         samples: number of fresh pairs for an encoder; by default 100,000, fewer above 32 latents.
         seed: draws them, and the permutations of the checks.
         confidence: of the intervals.
+        angles: for a world model, numbers of the state dimensions that are angles.
+        horizon: for a world model, steps of its predictions.
+        allow_train: certify a world model on episodes that it was trained on, too.
         progress: called with rows read, their number, and what is being done.
 
     Raises:
@@ -106,6 +153,13 @@ def certify(
     """
     if not (isinstance(confidence, numbers.Real) and 0 < confidence < 1):
         raise ValueError(f"confidence must lie in (0, 1), got {confidence!r}")
+    if isinstance(world, Episodes):
+        others = (next, latents, latents_next, rho, rho_from, rate, samples)
+        if any(value is not None for value in others) or trajectory or drop or unmix:
+            raise ValueError("next, latents, rho and the like are for embeddings, not for Episodes")
+        options = {"angles": angles, "horizon": horizon, "confidence": confidence, "seed": seed}
+        return _on_episodes(source, world, allow_train, **options, progress=progress)
+    source = source.encoder if isinstance(source, Run) else source
     if checks and confidence > _SUREST:
         raise ValueError(
             f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
@@ -139,6 +193,17 @@ def certify(
         return certificate
     named = measure_named(case.embeddings, seed=seed, confidence=confidence, progress=tell)
     return replace(certificate, named=named)
+
+
+def _on_episodes(source: Any, episodes: Episodes, allow_train: bool, **options: Any) -> WorldModelCertificate:
+    """The certificate of a world model, on episodes that its run was not trained on."""
+    model: Any = source.encoder if isinstance(source, Run) else source
+    overlap = 0
+    if isinstance(source, Run):
+        overlap = episodes.check_held_out(source.source.get("episodes", ()), allow_train)
+    certificate = certify_world_model(model, episodes, **options)
+    note = f"{overlap} of {len(episodes)} episodes are among those that the model was trained on."
+    return replace(certificate, notes=(*certificate.notes, note)) if overlap else certificate
 
 
 def _certificate(
@@ -180,9 +245,6 @@ def _certificate(
     progress(rows, rows, "assumptions")
     assumptions = _assumptions(case, seed, confidence) if checks else ()
     bound = bound_of(views, rho, confidence) if missing is None and rho is not None else None
-    if bound is not None and origin in OUTSIDE:  # a bound from the embedding's own correlation allows nothing
-        allowed = bound.per_dimension.high
-        assumptions = tuple(within(line, allowed) if line.name == JOINT else line for line in assumptions)
     return Certificate(
         samples=views.n,
         dim=dim,
@@ -281,11 +343,11 @@ def _assumptions(case: Case, seed: int, confidence: float) -> tuple[Assumption, 
     Whether the embedding has room for the latents is a question to the embedding alone.
     """
     some = case.embeddings.some(_CHECKED)
-    draws = max(199, math.ceil(2 / (1 - confidence)))
+    level = 1 - confidence
+    draws = math.ceil(2 * (len(_OF_WORLD) + 1) / level)  # so that each of them can fail beside all others
     options: dict[str, Any] = {"seed": seed, "confidence": confidence, "draws": draws}
     if some.z is None or (some.z_next is None and some.h_next is not None):
-        return check_assumptions(some.h, some.h_next, of="embeddings", **options)
-    return (
-        *check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options),
-        *check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options),
-    )
+        return together(check_assumptions(some.h, some.h_next, of="embeddings", **options), level)
+    of_world = check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options)
+    of_embedding = check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options)
+    return together((*of_world, *of_embedding), level)

@@ -1,7 +1,8 @@
 """Terms of the planning bound: Riccati and Lyapunov solutions, peak gains, density ratios, and the sum.
 
 Matrices in, numbers out; `isojepa.theory.regret` checks each function against what it claims, and
-`isojepa.plan.regret`, whose docstring has the derivation, makes a verdict of them. |.| is the spectral norm.
+`isojepa.planning.regret`, whose docstring has the derivation, makes a verdict of them. |.| is the spectral
+norm.
 """
 
 import math

@@ -21,22 +21,16 @@ lambda_k = k for every law, and with equal latents R^2 = corr(z, y)^2.
 
 import heapq
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from isojepa.arguments import checked
-from isojepa.certificates.intervals import Interval, around
-from isojepa.laws.densities import LINE, Density, Normal, Support
-from isojepa.laws.domains import SpectrumWarning
-from isojepa.laws.empirical import Empirical
+from isojepa.laws.densities import Density, Normal
 from isojepa.laws.normal_scores import NormalScores
 from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
-from isojepa.seeds import generator
 from isojepa.worlds.copula import Copula
 from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.processes import OrnsteinUhlenbeck
@@ -93,12 +87,6 @@ class Prediction:
         """Mean over latents."""
         return float(np.mean(self.r2_per_latent))
 
-    @property
-    def first_harmonics(self) -> bool:
-        """Whether it takes exactly phi_1 of every latent: the case of Theorem 1."""
-        dim = len(self.r2_per_latent)
-        return {mode.index for mode in self.taken} == {tuple(row) for row in np.eye(dim, dtype=int).tolist()}
-
 
 @checked
 def predict_r2(law: Density) -> float:
@@ -113,65 +101,6 @@ def predict_r2(law: Density) -> float:
         0.9855
     """
     return float(eigensystem(law, count=1).coefficients()[1] ** 2)
-
-
-@checked
-def predict_r2_of_sample(
-    values: ArrayLike,
-    support: Support = LINE,
-    *,
-    resamples: int = 100,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """The best R^2 of a latent known by a sample, with a bootstrap interval.
-
-    The density is that of `Empirical`. The interval is symmetric, from the root mean square of R^2* - R^2
-    over samples drawn from the estimated law and estimated anew: it allows for the bias of smoothing as well
-    as for chance, and its upper end may lie above 1. It knows nothing of tails that no value fell in: with
-    tails near or beyond exponential the number is not to be trusted.
-
-    Args:
-        values: (n,) independent draws of one latent.
-        support: the interval they come from, when it is known to end.
-        resamples: number of samples drawn.
-        confidence: of the interval.
-        seed: draws them.
-
-    Raises:
-        ValueError: the values have no density estimate, or an argument is out of range.
-    """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence}")
-    if int(resamples) != resamples or resamples < 20:
-        raise ValueError(f"resamples must be an integer of at least 20, got {resamples}")
-    law = Empirical(values, support)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SpectrumWarning)
-        estimate = _r2_of(law)
-        drawn = (
-            law.sample((law.size,), generator(seed, "eigenfunctions", i)).double().numpy()
-            for i in range(resamples)
-        )
-        error = math.sqrt(np.mean([(_r2_of(Empirical(x, law.support)) - estimate) ** 2 for x in drawn]))
-    return around(estimate, error, confidence)
-
-
-@checked
-def order_modes(laws: Sequence[Density], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
-    """The `count` slowest functions of independent latents beside the constant, slowest first.
-
-    Args:
-        laws: one per latent.
-        rates: one per latent, positive: K_i, or times between the views.
-        count: how many.
-
-    Example:
-        >>> from isojepa.laws import Normal
-        >>> [str(mode) for mode in order_modes([Normal(), Normal()], [1.0, 2.5], 3)]
-        ['phi_1(z1)', 'phi_2(z1)', 'phi_1(z2)']
-    """
-    return _ordered(_spectra(laws, rates, count), rates, count)
 
 
 @checked
@@ -237,11 +166,6 @@ def breaking_ratio(law: Density, slow: int = 1) -> float:
         raise ValueError(f"slow must be a positive integer, got {slow}")
     _, first, second = eigensystem(law, count=2).eigenvalues
     return float(second / first) if slow == 1 else float(min(second / first, 2.0))
-
-
-def _r2_of(law: Density) -> float:
-    """To four digits, which is more than a sample tells."""
-    return float(eigensystem(law, count=1, tolerance=1e-5).coefficients()[1] ** 2)
 
 
 class _Spectrum(Protocol):

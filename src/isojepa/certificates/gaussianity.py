@@ -1,8 +1,10 @@
 """Are these embeddings N(0, I)? Every test of the library at once, and the directions in which they are not.
 
 Each line is a test with its p-value, calibrated by simulating N(0, I) with the same number of samples and
-dimensions. At most a few hundred to a thousand samples are used: with very many, every real embedding is
-rejected, and the question becomes how far it is, which the statistics say.
+dimensions. Samples must be independent: of rows that repeat one is tested for each state, and of successive
+rows that depend on each other one in `memory` (`assumptions.memory`). At most a few hundred to a thousand
+samples are used: with very many, every real embedding is rejected, and the question becomes how far it is,
+which the statistics say.
 
 The worst directions are searched on one half of the samples, by ascent of the Epps-Pulley statistic from
 coordinate axes, random directions and independent components (Hyvarinen 1999), and judged on the other half,
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from isojepa import ranks
 from isojepa.arguments import checked
+from isojepa.certificates.assumptions.memory import measure_memory, repeated_states
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
@@ -34,6 +37,7 @@ _PAIRS = 500  # samples for the tests that compare all pairs
 _START, _ASCENT, _ITERATIONS = 256, 40, 30  # directions and steps of the search
 _LEAST = 20  # rows
 _LARGEST = 1e6  # size beyond which float32 has no digits left for the tests
+_LOOKED = 20_000  # rows that dependence is measured on
 _SEARCH = 4000  # samples for the search and its judgement
 _SAME = 0.8  # cosine above which two directions count as one
 _SKIPPED = ("epps-pulley-exact",)  # the same number as epps-pulley, for more work
@@ -88,6 +92,7 @@ class Examination:
         lines: one per test.
         worst: the least Gaussian directions found, worst first.
         samples, dim: of the embeddings.
+        effective: rows that are nearly independent; only these are tested.
         mean_norm: length of the mean; 0 for N(0, I).
         variances: smallest and largest eigenvalue of the covariance; both 1 for N(0, I).
         standardized: whether the tests are for a normal law of any mean and covariance.
@@ -98,12 +103,20 @@ class Examination:
     lines: list[Outcome]
     worst: list[Slice]
     samples: int
+    effective: int
     dim: int
     mean_norm: float
     variances: tuple[float, float]
     standardized: bool
     draws: int
     dropped: int = 0
+
+    @property
+    def assumption(self) -> str:
+        """What the p-values assume, and the rows that they are of."""
+        if self.effective == self.samples:
+            return f"p assumes independent rows; no dependence shows in the order of the {self.samples}."
+        return f"p assumes independent rows: of {self.samples}, {self.effective} effective ones are tested."
 
     @property
     def law(self) -> str:
@@ -139,9 +152,12 @@ class Examination:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested values, without projections."""
+        rejected = self.rejected
         return {
             "verdict": self.verdict,
+            "assumption": self.assumption,
             "samples": self.samples,
+            "effective": self.effective,
             "dim": self.dim,
             "mean_norm": self.mean_norm,
             "variances": list(self.variances),
@@ -149,7 +165,7 @@ class Examination:
             "draws": self.draws,
             "dropped": self.dropped,
             "false_alarm": self.false_alarm,
-            "tests": [vars(line) for line in self.lines],
+            "tests": [{**vars(line), "rejects": line in rejected} for line in self.lines],
             "worst": [
                 {"direction": one.direction.tolist(), "statistic": one.statistic, "p": one.p}
                 for one in self.worst
@@ -175,7 +191,7 @@ def examine(
     """Run every test of Gaussianity on embeddings.
 
     Args:
-        h: (n, dim) embeddings, array or tensor; or the name of a file of them.
+        h: (n, dim) embeddings, array or tensor, if possible in the order of time; or the name of their file.
         samples: rows to test, chosen at random; the tests of all pairs take at most 500.
         slices: directions of the univariate tests.
         sampler: how they are drawn, see `isojepa.objectives.directions`.
@@ -187,7 +203,7 @@ def examine(
         progress: called with simulations done, their number, and what they are for.
 
     Raises:
-        ValueError: h is not a finite matrix, or has too few rows.
+        ValueError: h is not a finite matrix, or has too few independent rows.
 
     Example:
         >>> h = np.random.default_rng(0).standard_t(3, (300, 4))
@@ -199,8 +215,15 @@ def examine(
     n, dim = checked.shape
     _check(checked, samples, worst, standardize)
     warn_if_swapped(torch.empty(checked.shape, device="meta"))
-    order = torch.randperm(n, generator=generator(seed, "rows"))[: max(samples, _SEARCH)].numpy()
-    x = torch.from_numpy(checked[order]).float()
+    alone = _independent(checked, seed)
+    needed = max(_LEAST, dim + 1) if standardize else _LEAST
+    if len(alone) < needed:
+        raise ValueError(
+            f"embeddings must have at least {needed} independent rows to be tested, got {len(alone)} "
+            f"effective rows of {n}: rows repeat, or successive ones depend on each other"
+        )
+    order = torch.randperm(len(alone), generator=generator(seed, "rows"))[: max(samples, _SEARCH)].numpy()
+    x = torch.from_numpy(checked[alone[order]]).float()
     lines = []
     for tests, rows in (
         (list(_sliced_tests(slices, sampler, seed, standardize)), samples),
@@ -217,6 +240,7 @@ def examine(
         lines,
         found,
         n,
+        len(alone),
         dim,
         float(np.linalg.norm(checked.mean(0))),
         (max(0.0, float(eigenvalues[0])), float(eigenvalues[-1])),
@@ -224,6 +248,16 @@ def examine(
         draws,
         embeddings.dropped,
     )
+
+
+def _independent(h: np.ndarray, seed: int) -> np.ndarray:
+    """Numbers of rows that are nearly independent: the first of each state, and one in `memory` of these."""
+    rows = np.linspace(0, len(h) - 1, min(len(h), _LOOKED)).round().astype(int)
+    states = repeated_states(h[rows])
+    if states is not None:
+        rows = rows[np.sort(np.unique(states, return_index=True)[1])]
+    memory = measure_memory(h[rows], None, generator(seed, "memory"))
+    return np.arange(len(h)) if states is None and memory == 1 else rows[::memory]
 
 
 def _check(h: np.ndarray, samples: int, worst: int, standardize: bool) -> None:

@@ -1,8 +1,10 @@
-"""Estimates with confidence intervals, by standard errors or by leaving out blocks of samples.
+"""Estimates with confidence intervals: standard errors, blocks of samples, Wilson, bootstrap.
 
     around         an estimate with its standard error
     from_samples   a mean of independent values: estimate +- z * standard error
     from_blocks    any statistic recomputed with one block of samples left out (the delete-a-block jackknife)
+    wilson         a rate of successes (Wilson 1927): inverts the score test, so it lies in [0, 1]
+    bootstrap      a mean of independent values: percentiles of the means of resamples
 
 A nonlinear statistic of means is turned into a mean by its influence values, so one formula serves R^2,
 gaps and errors alike.
@@ -13,6 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
+import torch
+
+from isojepa.seeds import generator
+
+RESAMPLES = 4000  # of the bootstrap
 
 
 @dataclass(frozen=True)
@@ -64,3 +71,29 @@ def from_blocks(estimate: float, left_out: np.ndarray, confidence: float) -> Int
     error = size * math.sqrt((blocks - 1) / blocks * ((deviations / size) ** 2).sum())
     reach = float(scipy.special.stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
     return Interval(float(estimate), float(estimate) - reach, float(estimate) + reach)
+
+
+def wilson(successes: int, trials: int, confidence: float) -> Interval:
+    """Interval of a success rate by Wilson's score test.
+
+    Example:
+        >>> print(wilson(8, 10, 0.95))
+        0.8 [0.4902, 0.9433]
+    """
+    rate, reach = successes / trials, reach_of(confidence)
+    shrink = 1 + reach**2 / trials
+    center = (rate + reach**2 / (2 * trials)) / shrink
+    half = reach / shrink * math.sqrt(rate * (1 - rate) / trials + (reach / (2 * trials)) ** 2)
+    # exact where no trial, or every one, succeeds; rounding would miss the end
+    low = 0.0 if successes == 0 else center - half
+    high = 1.0 if successes == trials else center + half
+    return Interval(rate, low, high)
+
+
+def bootstrap(values: np.ndarray, confidence: float) -> Interval:
+    """Interval of the mean of values (n,) by percentiles over resamples, drawn from a fixed seed."""
+    indices = torch.randint(
+        len(values), (RESAMPLES, len(values)), generator=generator(0, "bootstrap")
+    ).numpy()
+    low, high = np.quantile(values[indices].mean(1), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(values.mean()), float(low), float(high))

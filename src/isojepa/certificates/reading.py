@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from isojepa.arguments import checked
-from isojepa.certificates.archives import read_hdf5, read_npz
 from isojepa.certificates.left_out import Refused
 from isojepa.certificates.tables import read_parquet
 from isojepa.certificates.tensors import read_torch
 from isojepa.certificates.text import read_csv
 from isojepa.names import unknown
 from isojepa.opening import plain_file
+from isojepa.worlds.archives import read_hdf5, read_npz
 
 _NAMES = {
     "h": "h",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.certificates.left_out import Refused, leave_out
+from isojepa.importing import install_hint
 
 _BATCH = 4_000_000  # numbers that are read at once
 _INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name in Parquet
@@ -37,7 +38,7 @@ def read_parquet(path: Path) -> dict[str, "Columns"]:
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install 'isojepa[data]'") from error
+        raise ImportError(f"reading {path} needs pyarrow: {install_hint('data')}") from error
     file = parquet.ParquetFile(path)
     kinds = {field.name: field.type for field in file.schema_arrow}
     index = [name for name in kinds if _INDEX.fullmatch(name)]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from isojepa.certificates.left_out import Refused, leave_out
+from isojepa.opening import check_expanded, check_stored
 
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -24,7 +25,7 @@ def read_torch(path: Path) -> dict[str, Tensor]:
 
     Raises:
         Refused: it holds other objects, or is of the format before torch 1.6.
-        ValueError: it is damaged.
+        ValueError: it is damaged, or a tensor declares far more numbers than the file holds.
     """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
@@ -34,9 +35,7 @@ def read_torch(path: Path) -> dict[str, Tensor]:
             f"{path} must be in torch's format since 1.6, got an older one or a plain pickle: load it where "
             "you trust it, and save the tensor with torch.save(h, path)"
         )
-    with zipfile.ZipFile(path) as archive:
-        if any(item.compress_type != zipfile.ZIP_STORED for item in archive.infolist()):
-            raise ValueError("its parts are compressed, which torch does not do")
+    check_stored(path)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
@@ -44,9 +43,11 @@ def read_torch(path: Path) -> dict[str, Tensor]:
             f"{path} must hold a tensor or a dict of tensors, got objects that would have to be unpickled, "
             "which can run code: save the tensors alone, torch.save({'h': h, 'h_next': h_next}, path)"
         ) from error
-    if isinstance(found, Tensor):
-        return {"h": found}
-    return _named(path, found)
+    tensors = {"h": found} if isinstance(found, Tensor) else _named(path, found)
+    for name, value in tensors.items():  # one number may be expanded to any shape
+        declared = value.numel() * value.element_size()
+        check_expanded(declared, path.stat().st_size, repr(name), "save what contiguous() gives")
+    return tensors
 
 
 def _named(path: Path, found: Any) -> dict[str, Tensor]:

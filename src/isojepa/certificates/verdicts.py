@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isojepa.certificates import grades
-from isojepa.certificates.assumptions.line import FAILS, UNCLEAR
+from isojepa.certificates.assumptions.line import FAILS, UNCLEAR, chance
 from isojepa.certificates.bound import Bound
 from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery
@@ -93,7 +93,7 @@ def _promise(c: "Certificate", bound: Bound) -> str:
     share = percent(bound.per_dimension.high)
     if c.failed:
         return (
-            f"Not certified: {_fail(c.failed)}. The bound, at most {share} of the variance at "
+            f"Not certified: {_fail(c, c.failed)}. The bound, at most {share} of the variance at "
             f"rho = {bound.rho:g}, rests on what does not hold here."
         )
     rotation = f"the embedding is a rotation of them up to at most {share} of the variance"
@@ -124,7 +124,7 @@ def _decay(c: "Certificate") -> str:
     """A decay along trajectories as only linear embeddings have it."""
     seen, broken = _along_paths(c), grades.failed_of_linear(c)
     if broken:
-        return f"Not certified: {_fail(broken)}, which no linear map of Gaussian latents explains. {seen}"
+        return f"Not certified: {_fail(c, broken)}. {seen}"
     wide = "" if c.bound is None else " It may stretch them: the bound is too wide for a rotation."
     if c.grade == "linear":
         lead = "Linear, by its decay along the trajectories, if the latents are Gaussian of one rate."
@@ -149,7 +149,7 @@ def _too_wide(c: "Certificate", bound: Bound, seen: str) -> str:
     if c.rho_from == "data":
         text = text[:-1] + f" at rho = {bound.rho:.4g}, the upper end of what the embeddings show."
     if c.failed:
-        text += f" Besides, {_fail(c.failed)}."
+        text += f" Besides, {_fail(c, c.failed)}."
     if seen:
         return f"{text} {seen}"
     if c.rho_from != "data" and c.correlation is not None and c.correlation.high < bound.rho:
@@ -173,8 +173,15 @@ def _unpaired(c: "Certificate", correlation: Interval) -> str:
     return (_UNPAIRED if c.lags is None else _UNORDERED).format(value=correlation.estimate)
 
 
-def _fail(names: Sequence[str]) -> str:
-    return f"{listed(names)} {'fails' if len(names) == 1 else 'fail'}"
+def _fail(c: "Certificate", names: Sequence[str]) -> str:
+    """Which checks fail, each with its chance beside the number of checks."""
+    tests = sum(line.p is not None for line in c.assumptions)
+    chances = {line.name: line.p for line in c.assumptions}
+    told = [
+        name if (p := chances[name]) is None else f"{name} ({chance(p)}, one of {tests} checks)"
+        for name in names
+    ]
+    return f"{listed(told)} {'fails' if len(names) == 1 else 'fail'}"
 
 
 def _along_paths(c: "Certificate") -> str:
@@ -215,7 +222,7 @@ def _labelled(c: "Certificate", r: Recovery) -> str:
         text += " " + _refuted(c, c.bound)
     broken = [line.name for line in c.assumptions if line.verdict == FAILS and line.of == "latents"]
     if broken:
-        text += f" Of the world, {_fail(broken)}: the theorems do not speak of this one, the labels do."
+        text += f" Of the world, {_fail(c, broken)}: the theorems do not speak of this one, the labels do."
     return text
 
 
@@ -275,8 +282,10 @@ def _condition_step(c: "Certificate") -> str:
 def _missing_step(c: "Certificate") -> str:
     return {
         "rho": "give more pairs, or rho if you know it.",
-        "pairs": "give the embeddings of the second view of each pair (next, or a trajectory), more of them "
-        "if there are few.",
+        "pairs": "rows of one array are read as unordered: give the second views of the pairs (next=h_next; "
+        "--next FILE), or say that rows follow each other in time (certify([h]); --trajectory)."
+        if c.correlation is None
+        else "give more pairs or longer paths.",
         "world": "certify with latents, or isotropise the pairs (docs/isotropise.md).",
         "dimension": "give the embedding as many dimensions as there are latents.",
         None: "give second views or latents.",

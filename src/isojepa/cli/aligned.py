@@ -1,5 +1,6 @@
 """What `isojepa align` found, as JSON and as a person reads it."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -157,6 +158,8 @@ def print_alignment(found: Comparisons, robust: RobustFit | None, everything: bo
     print_table(columns, lines, indent=1)
     for name, reason in found.left_out.items():
         out.print(f"{name} was left out: {reason}", style="dim", markup=False)
+    if found.dependence:
+        out.print(found.dependence, markup=False)
 
 
 def print_many(found: Aligned, many: Many) -> None:
@@ -176,6 +179,9 @@ def print_many(found: Aligned, many: Many) -> None:
                 f"{cka.value:.3f}",
             )
         )
+    dependence = next((pair.dependence for pair in found.pairs.values() if pair.dependence), "")
+    if dependence:
+        out.print(dependence, markup=False)
     columns = (
         Column(f"on {len(many.direct.held_out)} other rows"),
         Column("R2 there / back", right=True),
@@ -215,6 +221,8 @@ def _predicted(value: float, predicted: float | None) -> str:
 
 def _value(found: Comparison) -> str:
     interval = found.interval
+    if not math.isfinite(interval.low):
+        return f"{found.value:.4f}"
     return f"{found.value:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 

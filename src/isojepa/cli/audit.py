@@ -7,7 +7,7 @@ import tyro
 from rich.text import Text
 
 from isojepa.certificates.audit import Audit, audit
-from isojepa.certificates.audit.reading import read_for_audit
+from isojepa.certificates.audit.material import read_for_audit
 from isojepa.cli.printing import out, print_json
 from isojepa.cli.tables import Column, print_table
 
@@ -19,8 +19,8 @@ class AuditEpisodes:
     """What made the actions of recorded episodes, and which assumptions of the theorems do they break?
 
     FILE is one of stable-worldmodel's (HDF5 with ep_len and ep_offset), robomimic's (data/demo_i), or npz
-    with arrays (episodes, steps, dim) or flat ones with ep_len. Of very large files some episodes are looked
-    at. It ends with what to record next.
+    with arrays (episodes, steps, dim) or flat ones with ep_len or a column of episode numbers (--episode). Of
+    very large files some episodes are looked at. It ends with what to record next.
 
     isojepa audit reacher.h5
 
@@ -39,6 +39,8 @@ class AuditEpisodes:
     """Column of the actions; that of the last state of an episode may be NaN."""
     speed: str | None = None
     """Column of the states' speeds; by default qvel or velocity."""
+    episode: str | None = None
+    """Column of episode numbers, for flat columns without ep_len."""
     context: tuple[str, ...] = ()
     """Further columns that actions may depend on, such as a goal."""
     stride: int = 0
@@ -55,7 +57,7 @@ class AuditEpisodes:
     def run(self) -> int:
         columns = (self.state, self.speed, self.action, *self.context)
         found = audit(
-            read_for_audit(self.file, columns),
+            read_for_audit(self.file, columns, self.episode),
             state=self.state,
             action=self.action,
             speed=self.speed,

@@ -1,8 +1,6 @@
 """Encoders of the user's own: file.py:name, from observations to embeddings."""
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +9,9 @@ from torch import nn
 
 from isojepa.encoders.attention import NoAttention
 from isojepa.encoders.modes import embed
-from isojepa.importing import import_file
+from isojepa.importing import import_object
 
-# nothing but a .py file is ever executed: data.npy:h must not run a data.py that lies beside it
-_NAME = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*(\.\w+)*)", re.DOTALL)
 _ROWS = 65_536  # read from a file at once
-
-
-def is_callable_name(source: str) -> bool:
-    """Whether a source names a Python object rather than a file or folder."""
-    return _NAME.fullmatch(source) is not None and not Path(source).exists()
 
 
 def load_callable(source: str) -> Callable[[Any], Any]:
@@ -31,18 +22,7 @@ def load_callable(source: str) -> Callable[[Any], Any]:
     Raises:
         ValueError: the file cannot be imported, has no such name, or the object cannot be called.
     """
-    match = _NAME.fullmatch(source)
-    if match is None:
-        raise ValueError(f"an encoder must be named file.py:function, got {source}")
-    module = import_file(Path(match["file"]))
-    found: Any = module
-    for part in match["name"].split("."):
-        if not hasattr(found, part):
-            names = [
-                name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])
-            ]
-            raise ValueError(f"{match['file']} has no {match['name']!r}; it has {', '.join(names) or 'none'}")
-        found = getattr(found, part)
+    found = import_object(source)
     if isinstance(found, type):
         try:
             found = found()

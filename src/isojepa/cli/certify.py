@@ -12,13 +12,15 @@ from isojepa import runs
 from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
 from isojepa.certificates.grades import satisfies
 from isojepa.certificates.reading import read_actions
-from isojepa.cli.callables import embed_array, is_callable_name, load_callable
+from isojepa.cli.callables import embed_array, load_callable
 from isojepa.cli.named import print_named
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
-from isojepa.cli.transition import certify_transition, print_transition
+from isojepa.cli.transition import certify_transition, print_transition, print_world_model
+from isojepa.importing import is_callable_name
 from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
+from isojepa.training.records import Record
 from isojepa.worlds.source import Source
 from isojepa.worlds.world import WorldSpec
 
@@ -34,6 +36,8 @@ class Certify:
     embeddings:  npy (samples, dim); or npz, pt, safetensors, HDF5, Parquet or CSV with arrays h, h_next and z
 
     trajectories:  embeddings of shape (steps, paths, dim), or (steps, dim) with --trajectory
+
+    a world model:  the run directory of one; on the episodes that it held out, or --data FILE
 
     an encoder:  file.py:function, with a world (--world.mixing ...) or with --data
 
@@ -64,7 +68,14 @@ class Certify:
     latents_next: Path | None = None
     """File with the true latents of the second views."""
     data: Path | None = None
-    """For an encoder: file with observations x, and where known x_next and z."""
+    """For an encoder: file with observations x, and where known x_next and z. For a world model: file of
+    episodes that it was not trained on; by default those that its run held out."""
+    angles: tuple[int, ...] = ()
+    """For a world model: numbers of the recorded state dimensions that are angles."""
+    allow_train: bool = False
+    """For a world model: accept episodes that it was trained on, and say so."""
+    trust: tuple[str, ...] = ()
+    """For a world model: Python modules that may be imported to make it: those of classes of your own."""
     world: Spec = field(default_factory=WorldSpec)
     """For an encoder: the world to try it in."""
     actions: Path | None = None
@@ -107,6 +118,8 @@ class Certify:
             satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
         if self.actions is not None:
             return self._run_transition(self.actions)
+        if self.source.is_dir() and is_world_model(self.source):
+            return self._run_world_model()
         with notes_told(), progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
         if self.json:
@@ -123,6 +136,28 @@ class Certify:
             needed = f"The grade is {certificate.grade}, and {self.require} is required."
             out.print(f"\n{needed}", style="bold red")
         return 1
+
+    def _run_world_model(self) -> int:
+        """Certify the world model of a run directory on held-out episodes."""
+        self._refuse_arrays("a world model", data=True)
+        if self.require is not None or self.report is not None:
+            raise ValueError("require and report are for embeddings: leave them out, or use --json")
+        run, episodes = runs.load_world_model(self.source, self.data, trust=self.trust)
+        with notes_told(), progress_bar("certifying") as progress:
+            certificate = certify(
+                run,
+                episodes,
+                angles=self.angles,
+                allow_train=self.allow_train,
+                seed=self.seed,
+                confidence=self.confidence,
+                progress=progress,
+            )
+        if self.json:
+            print_json(certificate.to_dict())
+        else:
+            print_world_model(certificate)
+        return 0
 
     def _run_transition(self, actions: Path) -> int:
         """Certify the transition under actions; a page has it below the certificate of the embedding."""
@@ -244,12 +279,21 @@ class Certify:
         )
         return certificate, points_of_arrays(arrays) if self.report else {}
 
-    def _refuse_arrays(self, what: str) -> None:
+    def _refuse_arrays(self, what: str, data: bool = False) -> None:
         given = (self.next, self.latents, self.latents_next, self.rho, self.rho_from, self.rate)
         if any(one is not None for one in given) or self.trajectory:
             raise ValueError(f"{what} brings its own next, latents and rho")
-        if self.data is not None:
+        if self.data is not None and not data:
             raise ValueError(f"{what} draws its own data")
+
+
+def is_world_model(path: Path) -> bool:
+    """Whether a run directory is of a world model, by its config."""
+    config = Record.open(path).config
+    if config.get("made_from") != "python":
+        return (config.get("encoder") or {}).get("name") == "world-model"
+    recipe = (config.get("models") or {}).get("encoder") or {}
+    return str(recipe.get("class", "")).endswith(":WorldModel")
 
 
 _MORE = " (and --next, --latents likewise)"

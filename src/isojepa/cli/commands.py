@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from torch import nn
 
 from isojepa import registry, runs
 from isojepa.certificates import Certificate, certify
@@ -16,7 +17,9 @@ from isojepa.cli.printing import out, print_json
 from isojepa.cli.tables import Column, print_table
 from isojepa.cli.training import loggers_of, make_run, summary, tell_run
 from isojepa.config import Config, config_from
+from isojepa.encoders.world_model import WorldModel
 from isojepa.files import plain
+from isojepa.importing import program
 from isojepa.names import choose
 from isojepa.objectives.directions import SAMPLERS
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
@@ -24,6 +27,7 @@ from isojepa.places import place
 from isojepa.registry import flatten
 from isojepa.terminal import typed
 from isojepa.training import SCHEDULES, Record
+from isojepa.worlds.source import Source
 
 
 @dataclass
@@ -44,17 +48,18 @@ class Demo:
         self._clear(config)
         out.print("Latents: a 2D Gaussian. Observations: the same points wound into a spiral.")
         out.print(f"Training {summary(config)} ...")
-        encoder, *_ = runs.build_all(config)
-        run = make_run(encoder, config, self.out)
+        built = runs.build_all(config)
+        run = make_run(built, config, self.out)
         code = tell_run(run)
-        certificate = _write_report(self.out, self.out / "report.html", print_certificate)
+        page, record = self.out / "report.html", Record.open(self.out)
+        certificate = _write_report(run.encoder, built.source, record, page, print_certificate)
         if certificate.recovery is not None and not math.isnan(run.r2):
             out.print(
                 f"\nTwo R2: {run.r2:.4f} was measured while it trained, on {config.training.eval_samples:,} "
                 f"samples, the certificate's {certificate.recovery.r2_h_to_z.estimate:.4f} on "
                 f"{certificate.samples:,} fresh ones. Both are held out; they differ by the samples."
             )
-        out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: isojepa train --help")
+        out.print(f"\nOpen {self.out / 'report.html'} in a browser. Next: {program('isojepa')} train --help")
         return code
 
     def _clear(self, config: Config) -> None:
@@ -72,7 +77,7 @@ class Demo:
 
 @dataclass
 class Train:
-    """Train an encoder in a world and write its record.
+    """Train an encoder in a world, or a world model on recorded episodes, and write its record.
 
     The record's folder is named by a hash of the settings: the same command goes on with a run that was
     stopped, even by SIGKILL, and ends with the same bits. Settings come from flags, or from a YAML or JSON
@@ -82,6 +87,8 @@ class Train:
 
     isojepa train --world.dim 16 --world.mixing additive-coupling --encoder.name coupling
 
+    isojepa train --data pendulum.h5 --objective latent-dynamics --encoder.context 2
+
     isojepa train --config run.yaml --training.steps 500
 
     isojepa train --devices 2
@@ -89,6 +96,9 @@ class Train:
 
     settings: Config = field(default_factory=Config)
     """What to train; the flags are those of the components that are chosen."""
+    data: Path | None = None
+    """Episodes with actions to train a world model on, as `isojepa collect` writes them: short for
+    --world.name episodes --world.path FILE --encoder.name world-model."""
     config: Path | None = None
     """YAML or JSON file with settings; its keys are the flags' names: world, encoder, objective, ..."""
     devices: int | None = None
@@ -101,6 +111,8 @@ class Train:
     """Also write TensorBoard events into the record's folder."""
     wandb: str | None = None
     """Also log to this Weights & Biases project."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a teacher: those that define classes of your own."""
     json: bool = False
     """Print the result as JSON."""
 
@@ -108,21 +120,25 @@ class Train:
         if self.devices is not None:
             training = replace(self.settings.training, devices=self.devices)
             self.settings = replace(self.settings, training=training)
-        path = self.record or runs.record_path(self.settings, self.out)
-        encoder, *_ = runs.build_all(self.settings)  # what is wrong with them is told first
+        built = runs.build_all(self.settings, self.trust)  # what is wrong with them is told first
+        path = self.record or runs.record_path(self.settings, self.out, built.source)
         if not place().first:  # ranks beside the first have nothing to say
-            return 0 if make_run(encoder, self.settings, path).status == "done" else 1
+            return 0 if make_run(built, self.settings, path).status == "done" else 1
         if not self.json:
             done = Record(path).result is not None
             verb = "Already trained:" if done else "Training"
             out.print(f"{verb} {summary(self.settings)}\nRecord: {path}")
-        loggers = loggers_of(self.settings, path, self.tensorboard, self.wandb)
-        run = make_run(encoder, self.settings, path, loggers)
+        loggers = loggers_of(self.settings, built.source, path, self.tensorboard, self.wandb)
+        run = make_run(built, self.settings, path, loggers)
         if self.json:
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "r2": run.r2})
             return 0 if run.status == "done" else 1
         code = tell_run(run)
-        out.print(f"Next: isojepa certify {typed(path)}   or   isojepa report {typed(path)}")
+        isojepa = program("isojepa")
+        other = f"{isojepa} report {typed(path)}"
+        if isinstance(built.encoder, WorldModel):
+            other = f"{isojepa} evaluate {typed(path)} --env ENVIRONMENT --tolerance 0.2"
+        out.print(f"Next: {isojepa} certify {typed(path)}   or   {other}")
         return code
 
 
@@ -137,7 +153,7 @@ class Report:
 
     def run(self) -> int:
         path = self.out or self.record / "report.html"
-        _write_report(self.record, path, lambda certificate: out.print(certificate.verdict))
+        _write_report(*runs.load_run(self.record), path, lambda certificate: out.print(certificate.verdict))
         out.print(f"Wrote {path} and {_picture_of(path)}")
         return 0
 
@@ -174,12 +190,13 @@ class List:
         return 0
 
 
-def _write_report(record_path: Path, page: Path, tell: Callable[[Certificate], None]) -> Certificate:
-    """Certify a record, tell it, and only then write its page and picture: a disk may be full."""
+def _write_report(
+    encoder: nn.Module, world: Source, record: Record, page: Path, tell: Callable[[Certificate], None]
+) -> Certificate:
+    """Certify a run, tell it, and only then write its page and picture: a disk may be full."""
     from isojepa.report import write_page, write_picture  # matplotlib: only for those who draw
     from isojepa.report.points import points_in_world
 
-    encoder, world, record = runs.load_run(record_path)
     certificate = certify(encoder, world)
     tell(certificate)
     points = points_in_world(encoder, world)

@@ -90,6 +90,8 @@ class Shown:
     """Pictures that a model sees at once."""
     seed: int = 0
     """Draws folds, states and random weights."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a record's model: those that define classes of your own."""
     json: bool = False
     """Print every number as JSON."""
 
@@ -174,7 +176,7 @@ class Shown:
         ids = pairs.ids[order].numpy()
         if isinstance(pairs.first, torch.Tensor):
             rows = tuple(
-                self._embed(runs.load(source), shown[order])
+                self._embed(runs.load(source, trust=self.trust), shown[order])
                 for source, shown in zip(sources, (pairs.first, pairs.second), strict=True)
             )
             return Embedded(names, rows, ids, labels)
@@ -263,6 +265,7 @@ class Shown:
                 weights=next(weights, None) if backbone else None,
                 seed=self.seed,
                 quiet=self.json,
+                trust=self.trust,
             )
 
     def _some(self, count: int) -> torch.Tensor:

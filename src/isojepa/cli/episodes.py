@@ -5,8 +5,10 @@ from pathlib import Path
 
 import tyro
 
-from isojepa.cli.printing import out, print_json
+from isojepa.cli.collect import print_written
+from isojepa.importing import program
 from isojepa.names import choose
+from isojepa.terminal import typed
 from isojepa.worlds.episodes import read_episodes, write_episodes
 from isojepa.worlds.images.progress import bar
 
@@ -51,20 +53,13 @@ class MakeEpisodes:
             choose("policy", self.policy, POLICIES)
             with bar("simulating", self.episodes * (self.steps - 1)) as progress:
                 found = reacher_episodes(self.policy, self.episodes, self.steps, self.seed, progress)
+        elif not Path(self.source).exists():
+            raise ValueError(
+                f"source must be reacher or a file of episodes, got {self.source}; for other environments: "
+                f"{program('isojepa')} collect {typed(self.source)} --out {typed(self.out)}"
+            )
         else:
             found = read_episodes(Path(self.source))
         write_episodes(self.out, found, self.form)
-        told = {
-            "out": str(self.out),
-            "episodes": len(found),
-            "steps": found.steps,
-            "columns": list(found.names),
-        }
-        if self.json:
-            print_json(told)
-        else:
-            out.print(
-                f"Wrote {self.out}: {len(found):,} episodes, {found.steps:,} steps; {', '.join(found.names)}"
-            )
-            out.print(f"Next: isojepa audit {self.out}")
+        print_written(self.out, found, self.json)
         return 0

@@ -48,6 +48,8 @@ class Export:
     """Which model, where the run trained several; the first by default."""
     shape: tuple[int, ...] = ()
     """Shape of one observation, where the record does not tell it, e.g. 3 224 224."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a record's model: those that define classes of your own."""
     again: bool = False
     """Replace an earlier export."""
     json: bool = False
@@ -67,6 +69,7 @@ class Export:
                 measure=self.measure,
                 name=self.model,
                 shape=self.shape or None,
+                trust=self.trust,
                 again=self.again,
             )
         if self.json:

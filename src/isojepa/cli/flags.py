@@ -15,7 +15,7 @@ import tyro
 from isojepa.config import SECTIONS, Config, read_config, stray
 from isojepa.registry import Spec, assemble, components, find, settings
 from isojepa.settings import Setting
-from isojepa.training.recipe import Recipe
+from isojepa.training.recipe import SYNONYMS, Recipe
 
 
 def parse(command: type, prog: str, arguments: list[str]) -> Any:
@@ -29,6 +29,9 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
     found = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
     if not found:
         return tyro.cli(command, prog=prog, args=arguments)
+    if Config in found.values():
+        arguments = _expanded(arguments, "data" in hints)
+    _check_flags(arguments, {name.replace("_", "-") for name in hints})
     start = _config_file(arguments, vars(command).get("start", Config))
     fields: list[Any] = []
     for name, hint in found.items():
@@ -45,6 +48,41 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
     for name, hint in found.items():
         values[name] = _config(values[name]) if hint is Config else _spec(name, values[name])
     return command(**values)
+
+
+def _expanded(arguments: list[str], data: bool) -> list[str]:
+    """Arguments with short forms written out.
+
+    `--objective NAME` is `--objective.name NAME`, likewise --encoder and --world. With a flag `data`,
+    `--data FILE` is the world "episodes" of that file with the encoder "world-model", unless one is named.
+    """
+    expanded: list[str] = []
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        section = flag.removeprefix("--") in SECTIONS and flag.startswith("--")
+        expanded.append(f"{flag}.name{equals}{value}" if section else argument)
+    values = dict(_flag_values("--data", expanded)) if data else {}
+    if "--data" in values:
+        expanded += ["--world.name", "episodes", "--world.path", values["--data"]]
+        if not any(one.startswith("--encoder.name") for one in expanded):
+            expanded += ["--encoder.name", "world-model"]
+    return expanded
+
+
+def _check_flags(arguments: list[str], flags: set[str]) -> None:
+    """Name the setting of training that is meant by a flag without a section.
+
+    Raises:
+        ValueError: there is one.
+    """
+    names = [item.name for item in dataclasses.fields(Recipe)]
+    for argument in arguments:
+        flag = argument.removeprefix("--").partition("=")[0]
+        name = SYNONYMS.get(flag.replace("-", "_"), flag.replace("-", "_"))
+        if argument.startswith("--") and flag not in flags and name in names:
+            raise ValueError(
+                f"there is no option --{flag}; did you mean --training.{name.replace('_', '-')}?"
+            )
 
 
 def _config_flags(start: Config, arguments: list[str]) -> type:
@@ -86,11 +124,16 @@ def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -
 
 def _given(section: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
     """The flags of a section and what follows them."""
+    for flag, value in _flag_values(f"--{section}.", arguments):
+        yield flag.removeprefix(f"--{section}.").replace("-", "_"), value
+
+
+def _flag_values(prefix: str, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """Flags that begin with a prefix, and their values."""
     for index, argument in enumerate(arguments):
         flag, equals, value = argument.partition("=")
-        if flag.startswith(f"--{section}."):
-            key = flag.removeprefix(f"--{section}.").replace("-", "_")
-            yield key, value if equals else (arguments[index + 1] if index + 1 < len(arguments) else "")
+        if flag.startswith(prefix):
+            yield flag, value if equals else (arguments[index + 1] if index + 1 < len(arguments) else "")
 
 
 def _config(flags: Any) -> Config:

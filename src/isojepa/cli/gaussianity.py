@@ -115,7 +115,7 @@ def _print(result: Examination) -> None:
     rejected = result.rejected
     numbers = [Column(name, right=True) for name in ("samples", "statistic", "p")]
     print_table(
-        (Column("test"), Column("of"), *numbers),
+        (Column("test"), Column("of"), *numbers, Column("")),
         [
             (
                 line.name,
@@ -123,6 +123,7 @@ def _print(result: Examination) -> None:
                 str(line.samples),
                 f"{line.statistic:.4g}",
                 Text(f"{line.p:.3g}", style="bold" if line in rejected else ""),
+                "rejects" if line in rejected else "",
             )
             for line in result.defined
         ],
@@ -133,7 +134,8 @@ def _print(result: Examination) -> None:
             out.print(f"No {line.name} of {line.kind}: {line.reason}.", style="dim")
     out.print(
         f"p from {result.draws} simulations of N(0, I); of the searched slice from its limit law. "
-        f"Bold: rejects; for Gaussian embeddings one test or more does in at most "
+        f"For Gaussian embeddings one test or more rejects in at most "
         f"{100 * result.false_alarm:.0f} % of cases.",
         style="dim",
     )
+    out.print(result.assumption)

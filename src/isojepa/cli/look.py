@@ -7,7 +7,7 @@ from typing import Any
 import tyro
 
 from isojepa.arguments import check_count
-from isojepa.cli.models import NORMALS, normals, open_model, trained_on
+from isojepa.cli.models import NORMALS, check_exists, normals, open_model, trained_on
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.config import config_from
 from isojepa.files import make_folder
@@ -79,6 +79,8 @@ class Look:
     """Pictures that the model sees at once."""
     seed: int = 0
     """Draws pictures, and random weights."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a record's model: those that define classes of your own."""
     json: bool = False
     """Print numbers of what is shown as JSON."""
 
@@ -87,6 +89,7 @@ class Look:
 
         choose("normalize", self.normalize, NORMALS)
         check_count("pictures", self.pictures, most=MOST)
+        check_exists(self.source)
         record = Record.open(self.source) if self.source.is_dir() else None
         made = {} if record is None else _settings(record.config)
         with notes_told(), progress_bar("looking") as progress:
@@ -104,6 +107,7 @@ class Look:
                 weights=self.weights,
                 seed=self.seed,
                 quiet=self.json,
+                trust=self.trust,
             )
             mean, std = normals(self.normalize, Part(pictures, channels=channels), given)
             found = look(

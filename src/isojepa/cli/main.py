@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isojepa import threads
+from isojepa.cli.deadline import Deadline
 from isojepa.names import choose
 from isojepa.places import Place, place
 from isojepa.terminal import Console, shortened, visible
@@ -53,7 +54,11 @@ COMMANDS = {
         "Train on the spiral world, print the certificate, write a report with pictures. "
         "About half a minute.",
     ),
-    "train": Command("isojepa.cli.commands", "Train", "Train an encoder in a world and write its record."),
+    "train": Command(
+        "isojepa.cli.commands",
+        "Train",
+        "Train an encoder in a world, or a world model on recorded episodes, and write its record.",
+    ),
     "pretrain": Command(
         "isojepa.cli.pretrain",
         "Pretrain",
@@ -94,6 +99,11 @@ COMMANDS = {
         "Same",
         "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
     ),
+    "collect": Command(
+        "isojepa.cli.collect",
+        "Collect",
+        "Collect episodes of a Gymnasium environment under a policy.",
+    ),
     "episodes": Command(
         "isojepa.cli.episodes",
         "MakeEpisodes",
@@ -107,12 +117,7 @@ COMMANDS = {
     "evaluate": Command(
         "isojepa.cli.evaluate",
         "Evaluate",
-        "How often does planning in a latent reach its goal? Closed loop in the Reacher, with intervals.",
-    ),
-    "plan": Command(
-        "isojepa.cli.plan",
-        "Plan",
-        "Plan from one pose of the Reacher to another in a latent, and let the arm go there.",
+        "Plan with a world model in a Gymnasium environment: success rates beside random, idle and oracle.",
     ),
     "theory": Command(
         "isojepa.cli.theory",
@@ -161,6 +166,7 @@ COMMANDS = {
         "Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take.",
     ),
 }
+_RESUMABLE = ("demo", "train", "pretrain", "collect", "sweep", "study")
 OPTIONS = {
     "-h, --help": "Show this message; after a command, its own.",
     "-V, --version": "Show the version.",
@@ -174,12 +180,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out, not an error
             stream.reconfigure(errors="backslashreplace")
     console = Console(stderr=True, soft_wrap=True)
-    here = Place()
-    if threading.current_thread() is threading.main_thread():
-        # a scheduler's polite kill saves a checkpoint just as Ctrl-C does
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    here, deadline = Place(), None
+    resumable = bool(arguments) and arguments[0] in _RESUMABLE
+    stopped = "stopped" + "; the same command goes on from the last checkpoint" * resumable
     try:
         here = place()
+        if threading.current_thread() is threading.main_thread():
+            # a scheduler's polite kill saves a checkpoint just as Ctrl-C does, which scripts' jobs ignore
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
+            deadline = Deadline(stopped if here.first else "")
         if arguments in (["--version"], ["-V"]):
             print(f"isojepa {__version__}")
             return 0
@@ -195,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(command.run())
     except KeyboardInterrupt:
         if here.first:
-            console.print("stopped; the same command goes on from the last checkpoint")
+            console.print(stopped)
         return 130
     except BrokenPipeError:  # the reader of our output, e.g. head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -204,6 +214,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if _speaks(here):
             console.print(Text.assemble(("error:", "bold red"), f" {shortened(_one_line(error))}"))
         return 2
+    finally:
+        if deadline is not None and argv is not None:  # else the process ends, which may take long too
+            deadline.cancel()
 
 
 def _print_help() -> None:

@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from isojepa import runs
-from isojepa.cli.callables import is_callable_name, load_callable
+from isojepa.cli.callables import load_callable
 from isojepa.cli.printing import out
+from isojepa.evaluations.scores import held_out
 from isojepa.exports.inputs import Input, input_of, known_of
+from isojepa.importing import is_callable_name
+from isojepa.seeds import generator
 from isojepa.training.records import Record
 from isojepa.worlds.images.choice import shorter_side
+from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 
@@ -22,6 +28,8 @@ NORMALS = {  # mean and deviation; those of ImageNet are what most published bac
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
 FILES = (".npz", ".safetensors", ".pt", ".pth", ".h5", ".hdf5")  # of arrays; none is a model
+_HELD_OUT = 0.2  # share of each class that probes are scored on, where there are no test pictures
+MIN_PER_CLASS = 5  # pictures of the largest class, of which that share is one at least
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")  # as names of backbones are
 
 
@@ -33,6 +41,7 @@ def open_model(
     weights: Path | None = None,
     seed: int = 0,
     quiet: bool = False,
+    trust: tuple[str, ...] = (),
 ) -> Any:
     """The model that a person named.
 
@@ -43,6 +52,7 @@ def open_model(
         weights: of a backbone, which has random ones by default.
         seed: draws those.
         quiet: whether nothing is said of how weights were matched.
+        trust: as of `runs.load`.
 
     Raises:
         ValueError: there is no such model, or weights are given for one that has its own.
@@ -54,10 +64,24 @@ def open_model(
     if is_callable_name(text):
         return load_callable(text)
     if source.is_dir():
-        return runs.load(source)
-    if not _NAME.fullmatch(text) or source.suffix in (*FILES, ".npy", ".py"):
-        raise ValueError(f"{text} does not exist; an encoder of your own is file.py:function")
+        return runs.load(source, trust=trust)
+    check_exists(source)
     return _backbone(text, channels, size, weights, seed, quiet)
+
+
+def check_exists(source: Path) -> None:
+    """See that a source which is neither a folder nor file.py:function may be the name of a backbone.
+
+    Raises:
+        ValueError: it is the path of something that does not exist.
+    """
+    text = str(source)
+    if source.is_dir() or is_callable_name(text):
+        return
+    if not _NAME.fullmatch(text) or source.suffix in (*FILES, ".npy", ".py"):
+        raise ValueError(
+            f"{text} does not exist: give a record's folder, a backbone of timm or file.py:function"
+        )
 
 
 @dataclass(frozen=True)
@@ -91,11 +115,12 @@ def see(
     weights: Path | None = None,
     seed: int = 0,
     quiet: bool = False,
+    trust: tuple[str, ...] = (),
 ) -> Seen:
     """A model that a person named, and how it is shown pictures: as its record was, else as they are.
 
     Args:
-        source, weights, seed, quiet: as of `open_model`.
+        source, weights, seed, quiet, trust: as of `open_model`.
         pictures: whose size, channels and colours count where nothing else says.
         size: side of the square that pictures are cut to.
         channels: 1 or 3.
@@ -107,7 +132,9 @@ def see(
     shown = pictures if pictures.channels == channels else Part(pictures, channels=channels)
     mean, std = normals(normalize, shown, given)
     size = size or (shorter_side(shown) if given is None else given.shape[-1])
-    model = open_model(source, channels=channels, size=size, weights=weights, seed=seed, quiet=quiet)
+    model = open_model(
+        source, channels=channels, size=size, weights=weights, seed=seed, quiet=quiet, trust=trust
+    )
     return Seen(model, channels, size, mean, std)
 
 
@@ -148,6 +175,36 @@ def normals(
             f"normalize by {took}, got pictures of {pictures.channels}: add --channels {len(mean)}"
         )
     return mean, std
+
+
+def probe_sets(
+    data: Path, train: Pictures | None = None, *, test: Path | None = None, seed: int = 0
+) -> tuple[Pictures, Pictures]:
+    """Pictures with labels that probes are fitted to, and those that they are scored on.
+
+    Args:
+        data: of the first; its split test or val is scored, else a fifth of each class.
+        train: the pictures of `data`, if they are open.
+        test: the pictures that are scored, in place of a part of `data`.
+        seed: draws the fifth.
+
+    Raises:
+        ValueError: there are no labels, or no class has five pictures.
+    """
+    train = open_pictures(data) if train is None else train
+    if test is not None:
+        return train, open_pictures(test, split="test" if "test" in splits(test) else None)
+    parts = splits(data)
+    held = [name for name in ("test", "val") if name in parts and len(parts) > 1]
+    if held:
+        return train, open_pictures(data, split=held[0])
+    if train.labels is None:
+        raise ValueError(f"a probe needs labels, got {data} without any")
+    aside = held_out(train.labels.numpy(), _HELD_OUT, generator(seed, "aside"))
+    if not aside.any():
+        raise ValueError(f"{data} must have {MIN_PER_CLASS} pictures of some class at least, or give --test")
+    fit, score = (Part(train, torch.from_numpy(np.flatnonzero(rows))) for rows in (~aside, aside))
+    return fit, score
 
 
 def _backbone(

@@ -1,30 +1,37 @@
 """The command `pretrain`: LeJEPA, or a baseline, on pictures of the user's own."""
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import tyro
+from torch import nn
 
 from isojepa import runs
+from isojepa.cli.models import MIN_PER_CLASS, probe_sets
 from isojepa.cli.printing import out, print_json
 from isojepa.cli.training import loggers_of, make_run, tell_run
 from isojepa.config import Config
 from isojepa.encoders.backbones import BackboneSpec
+from isojepa.encoders.model import as_model
+from isojepa.encoders.modes import evaluating
 from isojepa.evaluations import Evaluation, LinearProbe, Neighbors, Rank, Spread
+from isojepa.importing import program
 from isojepa.objectives.gaussianity.statistic import AxisWarning
 from isojepa.objectives.image_lejepa import ImageLeJEPASpec
+from isojepa.objectives.objective import embed_views
 from isojepa.places import place
 from isojepa.registry import changed, flatten
+from isojepa.seeds import generator
 from isojepa.terminal import typed
 from isojepa.training import Recipe, Record, Run, fit
-from isojepa.worlds.images.opening import open_pictures, splits
-from isojepa.worlds.images.parts import divide
+from isojepa.worlds.images.opening import splits
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.source import Images, ImagesSpec
-from isojepa.worlds.source import Source
 
 RECIPE = Recipe(
     steps=3000,
@@ -39,8 +46,8 @@ RECIPE = Recipe(
     eval_samples=2000,
     checkpoint_seconds=60.0,
 )
-_TESTS = ("test", "val", "validation")  # splits that probes are scored on
-_HELD_OUT = 0.2  # share of the pictures that they are, where there is no such split
+_TIMED = (2, 8, 64)  # pictures that the duration of a run is measured on
+_PATIENCE = 5  # minutes of a run, from which on shorter settings are named
 _TRIED = 4  # pictures of a dry run, for each rank
 
 
@@ -78,14 +85,14 @@ class Pretrain:
     config: Path | None = None
     """YAML or JSON file with settings, e.g. one of recipes/."""
     backbone: str | None = None
-    """convnet, resnet18-small or a model of timm by its name; the same as --encoder.backbone."""
+    """convnet, gridnet, resnet18-small or a model of timm by its name; the same as --encoder.backbone."""
     views: str | None = None
     """Settings of the views by name; the same as --world.views."""
     epochs: float | None = None
     """Times that all pictures are gone through, in place of --training.steps."""
     test: Path | None = None
     """Pictures with labels that probes are scored on; by default the data's own split test or val, else a
-    fifth of the pictures."""
+    fifth of each class."""
     probe: bool = True
     """Probe the features while it trains, where there are labels."""
     devices: int | None = None
@@ -98,6 +105,8 @@ class Pretrain:
     """Also write TensorBoard events into the record's folder."""
     wandb: str | None = None
     """Also log to this Weights & Biases project."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a teacher: those that define classes of your own."""
     dry_run: bool = False
     """Build everything, take one step with a few pictures, tell what would be done, and write nothing."""
     json: bool = False
@@ -105,7 +114,7 @@ class Pretrain:
 
     def run(self) -> int:
         config = self._config()
-        encoder, source, objective = runs.build_all(config)
+        encoder, source, objective = built = runs.build_all(config, self.trust)
         if not isinstance(source, Images):
             raise ValueError(f"pretrain needs a world of images, got {config.world.name!r}")
         config, pictures = self._paced(config, source.pictures), source.pictures
@@ -116,24 +125,32 @@ class Pretrain:
                 fit(encoder, source, objective, recipe=few, seed=config.seed, evaluations=(), progress=False)
             _tell(config, source, "Would train")
             return 0
-        path = self.record or runs.record_path(config, self.out)
+        path = self.record or runs.record_path(config, self.out, source)
         evaluations = self._evaluations(source, pictures)
         if not place().first:  # ranks beside the first have nothing to say
-            return 0 if make_run(encoder, config, path, (), evaluations).status == "done" else 1
+            return 0 if make_run(built, config, path, (), evaluations).status == "done" else 1
         if not self.json:
             _tell(config, source, "Already trained" if Record(path).result else "Training")
+            if Record(path).result is None and (duration := _duration(encoder, source, config.training)):
+                out.print(duration)
             out.print(f"Record: {path}")
-        loggers = loggers_of(config, path, self.tensorboard, self.wandb)
-        run = make_run(encoder, config, path, loggers, evaluations)
+        loggers = loggers_of(config, source, path, self.tensorboard, self.wandb)
+        run = make_run(built, config, path, loggers, evaluations)
         if self.json:
             numbers = run.metrics[-1] if run.metrics else {}
             print_json({"record": str(path), "status": run.status, "reason": run.reason, "metrics": numbers})
             return 0 if run.status == "done" else 1
         code = tell_run(run)
-        out.print(_scores(run))
-        out.print(
-            f"Next: isojepa look {typed(path)}   or   isojepa probe {typed(path)} --data {typed(self.data)}"
-        )
+        probes = [one for one in evaluations if isinstance(one, LinearProbe)]
+        out.print(_scores(run, probes))
+        isojepa = program("isojepa")
+        probe = f"{isojepa} probe {typed(path)} --data {typed(self.data)}"
+        if self.test is not None:
+            probe += f" --test {typed(self.test)}"
+        for one in probes:
+            probe += f" --samples {one.samples}" * (len(one.train) > one.samples)
+            probe += f" --test-samples {one.test_samples}" * (len(one.test) > one.test_samples)
+        out.print(f"Next: {isojepa} look {typed(path)}   or   {probe}")
         return code
 
     def _config(self) -> Config:
@@ -156,26 +173,28 @@ class Pretrain:
         steps = max(1, round(self.epochs * len(pictures) / config.training.batch))
         return replace(config, training=replace(config.training, steps=steps))
 
-    def _evaluations(self, source: Source, pictures: Pictures) -> Sequence[Evaluation]:
+    def _evaluations(self, source: Images, pictures: Pictures) -> Sequence[Evaluation]:
         """The spread of the embedding, its rank and, where there are labels, probes of the features."""
         samples = min(self.settings.training.eval_samples, max(8, len(pictures)))
         found: list[Evaluation] = [Spread(source, samples), Rank(source, samples=min(1000, samples))]
         if not self.probe or pictures.labels is None:
             return found
-        train, test = self._labelled(pictures)
+        if (
+            self.test is None
+            and not splits(self.data)
+            and int(pictures.labels.bincount().max()) < MIN_PER_CLASS
+        ):
+            return found
+        train, test = probe_sets(self.data, pictures, test=self.test)
         if test.labels is None or len(train) < 2 * Neighbors.k:
             return found
-        return [*found, Neighbors(train, test), LinearProbe(train, test)]
-
-    def _labelled(self, pictures: Pictures) -> tuple[Pictures, Pictures]:
-        """Pictures that probes are fitted to and scored on; none of their labels is ever trained on."""
-        if self.test is not None:
-            return pictures, open_pictures(self.test)
-        there = splits(self.data)
-        split = next((name for name in _TESTS if name in there), None)
-        if split is not None and len(there) > 1:
-            return pictures, open_pictures(self.data, split=split)
-        return divide(pictures, _HELD_OUT, seed=0)
+        views = source.normalised_views
+        size, mean, std = views.global_size, views.mean, views.std
+        return [
+            *found,
+            Neighbors(train, test, size=size, mean=mean, std=std),
+            LinearProbe(train, test, size=size, mean=mean, std=std),
+        ]
 
 
 def _tell(config: Config, source: Images, verb: str) -> None:
@@ -193,9 +212,45 @@ def _tell(config: Config, source: Images, verb: str) -> None:
     )
 
 
-def _scores(run: Run) -> str:
-    """What was last measured, in a line."""
+def _duration(encoder: nn.Module, source: Images, recipe: Recipe) -> str:
+    """Minutes that a run takes, measured on a few pictures, and shorter settings for small sets.
+
+    Empty for a short run, and where something else than this processor may train.
+    """
+    if recipe.devices > 1 or torch.accelerator.is_available():
+        return ""
+    model = as_model(encoder)
+    with evaluating(encoder):  # a pass in training mode would move the statistics of batch norms
+        for count in _TIMED:  # the first compiles
+            began = time.perf_counter()
+            embed_views(model, source.sample(count, generator(0, "duration")).views).sum().backward()
+            seconds = time.perf_counter() - began
+            minutes = seconds / count / 60
+            if count > _TIMED[0] and seconds > 1:
+                break
+    encoder.zero_grad()
+    whole, total = minutes * recipe.steps * recipe.batch, len(source.pictures)
+    if whole < _PATIENCE:
+        return ""
+    text = f"This takes about {whole:.0f} minutes."
+    few, steps = max(16, total // 4 // 16 * 16), 1000
+    if few < recipe.batch:
+        shorter = max(1, round(minutes * few * steps))
+        text += (
+            f" For {total} pictures, --training.batch {few} --training.steps {steps} take about {shorter}; "
+            "a probe may then still be near that of random weights."
+        )
+    return text
+
+
+def _scores(run: Run, probes: Sequence[LinearProbe]) -> str:
+    """What was last measured, in a line; accuracies with their intervals and what chance gives."""
     last = run.metrics[-1] if run.metrics else {}
     named = {"probe": "linear probe", "knn": "20-NN", "rankme": "RankMe", "loss": "loss"}
-    told = [f"{words} {last[name]:.4g}" for name, words in named.items() if name in last]
-    return ", ".join(told) or "nothing was measured"
+    numbers = {name: f"{words} {last[name]:.4g}" for name, words in named.items() if name in last}
+    for probe in probes:
+        for name in numbers.keys() & {"probe", "knn"}:
+            numbers[name] += (
+                f" ({last[name + '_low']:.3f} to {last[name + '_high']:.3f}, {probe.chance:.2f} by chance)"
+            )
+    return ", ".join(numbers.values()) or "nothing was measured"

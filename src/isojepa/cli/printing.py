@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from isojepa.files import plain
-from isojepa.terminal import Console, visible
+from isojepa.terminal import Console, PlainProgress, visible
 
 out = Console(soft_wrap=True)
 _UNSEEN = re.compile(r"[^\n -~]")
@@ -43,7 +43,15 @@ def notes_told() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(verb: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error if it is a terminal; gives what to call with done, total and what is next."""
+    """Progress on standard error, a bar on a terminal, else a line every few seconds.
+
+    Yields:
+        A function to be called with done, total and what is next.
+    """
+    if not sys.stderr.isatty():
+        plain = PlainProgress(verb)
+        yield plain.update
+        return
     bar = Progress(
         TextColumn(verb, markup=False),
         BarColumn(bar_width=24),
@@ -51,7 +59,6 @@ def progress_bar(verb: str) -> Iterator[Callable[[int, int, str], None]]:
         TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False),
         console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
         transient=True,
     )
     with bar:

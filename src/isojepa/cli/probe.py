@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import tyro
 from torch import nn
 
 from isojepa.arguments import check_count, check_number
 from isojepa.certificates import read_array
-from isojepa.cli.models import FILES, NORMALS, Seen, see
+from isojepa.cli.models import FILES, NORMALS, Seen, probe_sets, see
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
@@ -20,12 +19,12 @@ from isojepa.evaluations.few_shot import FewShot, few_shot
 from isojepa.evaluations.kernel import kernel_probe
 from isojepa.evaluations.linear import choose_logistic, linear_probe
 from isojepa.evaluations.neighbors import K, neighbors_probe, radius_probe
+from isojepa.evaluations.online import subsample
 from isojepa.evaluations.rank import rankme
-from isojepa.evaluations.scores import Score, examples, held_out, score_of
+from isojepa.evaluations.scores import Score, chance_level, examples, held_out, score_of
 from isojepa.evaluations.transfer import common_labels
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.parts import Part
 from isojepa.worlds.images.pictures import Pictures
 
@@ -109,6 +108,8 @@ class Probe:
     encoder."""
     seed: int = 0
     """Draws random weights, what is put aside, and examples."""
+    trust: tuple[str, ...] = ()
+    """Python modules that may be imported to make a record's model: those that define classes of your own."""
     json: bool = False
     """Print the numbers as JSON."""
 
@@ -149,6 +150,7 @@ class Probe:
             "test_examples": len(test_y),
             "dim": x.shape[1],
             "classes": list(classes),
+            "chance": chance_level(np.asarray(test_y)),
             "rankme": rank,
             "probes": [score.to_dict() for score in scores],
             "few_shot": [row.to_dict() for row in rows],
@@ -169,7 +171,9 @@ class Probe:
             return self._of_file()
         if self.data is None:
             raise ValueError("data must be given: pictures with labels to probe on, --data FOLDER")
-        train, test = self._pictures(self.data)
+        train, test = probe_sets(self.data, test=self.test, seed=self.seed)
+        train = self._some(train, self.samples, "samples")
+        test = self._some(test, self.test_samples, "test_samples")
         y, test_y = common_labels(train, test)
         if len(np.unique(y)) < 2:
             raise ValueError(f"{self.data} must have pictures of two classes at least, got {train.classes}")
@@ -182,6 +186,7 @@ class Probe:
             weights=self.weights,
             seed=self.seed,
             quiet=self.json,
+            trust=self.trust,
         )
         train, test = seen.takes(train), seen.takes(test)
         self._seen = seen, train, test
@@ -200,28 +205,11 @@ class Probe:
         examples(x, y, test_x, test_y)  # what is wrong with features is told before any probe
         return x, y, test_x, test_y, tuple(train.classes)
 
-    def _pictures(self, data: Path) -> tuple[Pictures, Pictures]:
-        train = open_pictures(data)
-        if self.test is not None:
-            test = open_pictures(self.test, split="test" if "test" in splits(self.test) else None)
-        elif "test" in splits(data):
-            test = open_pictures(data, split="test")
-        else:
-            if train.labels is None:
-                raise ValueError(f"a probe needs labels, got {data} without any")
-            aside = held_out(train.labels.numpy(), _ASIDE, generator(self.seed, "aside"))
-            if not aside.any():
-                raise ValueError(f"{data} must have five pictures of some class at least, or give --test")
-            parts = (Part(train, torch.from_numpy(np.flatnonzero(part))) for part in (~aside, aside))
-            train, test = parts
-        return self._some(train, self.samples, "samples"), self._some(test, self.test_samples, "test_samples")
-
     def _some(self, pictures: Pictures, most: int | None, name: str) -> Pictures:
         """At most so many of the pictures."""
         if most is None or check_count(name, most) >= len(pictures):
             return pictures
-        order = torch.randperm(len(pictures), generator=generator(self.seed, name))
-        return Part(pictures, order[:most].sort().values)
+        return Part(pictures, subsample(len(pictures), most, self.seed))
 
     def _fine_tuned(self, epochs: float) -> Score:
         """Accuracy of the model when all of it has learned from labels."""
@@ -272,7 +260,14 @@ def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...
         f"\n{result['examples']} examples of {len(result['classes'])} classes, {result['dim']} features, "
         f"scored on {result['test_examples']}. RankMe {result['rankme']:.1f}."
     )
-    columns = (Column("probe"), Column("accuracy", right=True), Column("95 % interval"), Column(prose=True))
+    by_chance = f"{result['chance']:.2f} by chance"
+    columns = (
+        Column("probe"),
+        Column("accuracy", right=True),
+        Column("95 % interval"),
+        Column(),
+        Column(prose=True),
+    )
     print_table(
         columns,
         [
@@ -280,6 +275,7 @@ def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...
                 score.probe,
                 f"{score.accuracy:.4f}",
                 _interval(score.interval),
+                by_chance,
                 ", ".join(f"{name} {value:.3g}" for name, value in score.chosen.items()),
             )
             for score in scores
@@ -294,6 +290,7 @@ def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...
                     "all" if row.shots is None else str(row.shots),
                     "" if row.reason else f"{row.accuracy:.4f}",
                     "" if row.reason else _interval(row.interval),
+                    by_chance,
                     row.reason or f"mean of {len(row.accuracies)} draws",
                 )
                 for row in rows
@@ -301,6 +298,12 @@ def _print(result: dict[str, Any], scores: list[Score], rows: tuple[FewShot, ...
             title="Linear probe from few examples of each class",
             indent=1,
         )
+    out.print(
+        f"Intervals are those of {result['test_examples']} test examples; another split into training and "
+        "test examples moves the accuracy besides.",
+        style="dim",
+        markup=False,
+    )
     worst = _worst(scores, result["classes"])
     if worst:
         out.print(worst, style="dim", markup=False)

@@ -96,15 +96,19 @@ def print_sameness(found: Sameness) -> None:
         ("R2 by a linear map", *_told(found.linear, found.linear_chance)),
         ("R2 by a linear map back", *_told(found.back, None)),
     ]
-    if found.linear is not None:
+    if found.verdict == "too-few":
+        rows = []
+    elif found.linear is not None:
         wide = min(found.first.dimensions, found.second.dimensions)
         rows.append(("shared directions", f"{found.shared} of {wide}", "held-out canonical correlations"))
-    if found.condition is not None:
+    if found.condition is not None and found.map is not None:
         told = "of the linear map: largest over smallest singular value"
         rows.append(("condition of W", f"{found.condition:.3g}", told))
     if found.pairs_needed is not None:
         rows.append(("pairs needed", str(found.pairs_needed), "after which R2 rose by less than 0.01"))
     rows.append(("states", f"{found.states}", f"{found.required} are required at this width"))
+    if found.effective < found.states:
+        rows.append(("effective rows", f"{found.effective}", "states that are nearly independent"))
     print_table((Column(), Column("value"), Column(prose=True)), rows, indent=1)
     for note in found.notes:
         out.print(note, style="dim", markup=False)

@@ -82,6 +82,10 @@ def _tell(found: "Selection") -> None:
             out.print(f"   {told}")
     if not found.choices:
         out.print("No run can be chosen.", style="bold red")
+        if all(one.reason.startswith("collapsed") for one in found.left_out):
+            out.print(
+                "All runs collapsed: train again with a larger --objective.weight, for longer, or both."
+            )
     for one in found.left_out:
         out.print(f"Left out {one.path}: {one.reason}", style="dim")
 

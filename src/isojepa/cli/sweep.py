@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import tyro
 from rich.text import Text
 
+from isojepa import threads
 from isojepa.cli.printing import out, print_json
 from isojepa.cli.tables import Column, print_table
+from isojepa.importing import install_hint
 from isojepa.names import choose
 from isojepa.studies.study import RECORDS
 from isojepa.terminal import Console
@@ -76,7 +78,7 @@ class Sweep:
 
     def run(self) -> int:
         from isojepa.sweep.estimate import BUDGET, estimate
-        from isojepa.sweep.local import Pool, cores
+        from isojepa.sweep.local import Pool
         from isojepa.sweep.plan import find_called, plan_studies, tasks_of, without_kept
         from isojepa.sweep.record_state import tidy
         from isojepa.sweep.sweep import prepare_folder
@@ -100,7 +102,7 @@ class Sweep:
         folder = prepare_folder(self.records)
         tasks = tasks_of(plans, self.records)
         most = max(1, len(tasks))
-        here = min(most, self.workers or cores() if self.executor == "local" else cores())
+        here = min(most, self.workers or threads.cores() if self.executor == "local" else threads.cores())
         at_once = here if self.executor == "local" else min(most, self.workers or 256)
         rough = estimate(tasks, folder, None)
         worth = BUDGET if self.estimate else min(BUDGET, _WORTH * rough.wall(rough.seconds, here))
@@ -224,9 +226,7 @@ def _need_slurm() -> None:
             "use --executor local, or run this on the cluster's login machine"
         )
     if importlib.util.find_spec("submitit") is None:
-        raise ValueError(
-            "--executor slurm needs submitit, which is not installed: pip install 'isojepa[slurm]'"
-        )
+        raise ValueError(f"--executor slurm needs submitit, which is not installed: {install_hint('slurm')}")
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,15 +1,18 @@
-"""What `certify --actions` computes and prints: the transition of embeddings under actions."""
+"""What `certify` computes and prints of dynamics: transitions under actions, and world models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from isojepa.certificates import DynamicsCertificate, certify_dynamics, format_value
+from isojepa.certificates import DynamicsCertificate, WorldModelCertificate, certify_dynamics, format_value
 from isojepa.cli.printing import out
 from isojepa.cli.tables import Column, print_table
 
 _TONES = {
+    **dict.fromkeys(("collapsed", "uninformative", "static"), "bold red"),
+    "short": "bold yellow",
+    "predictive": "bold green",
     "true": "bold green",
     "linear": "bold green",
     "unclear": "bold yellow",
@@ -48,12 +51,21 @@ def certify_transition(
 
 def print_transition(found: DynamicsCertificate) -> None:
     """Print verdict, reasons and numbers for a person."""
+    _print(found, [reason.sentence for reason in found.reasons])
+
+
+def print_world_model(certificate: WorldModelCertificate) -> None:
+    """Print verdict, warnings and every number with what it says and what it does not say."""
+    _print(certificate, certificate.warnings)
+
+
+def _print(certificate: DynamicsCertificate | WorldModelCertificate, remarks: Sequence[str]) -> None:
     out.print()
-    out.print(found.sentence, style=_TONES[found.verdict])
-    for reason in found.reasons:
-        out.print(f"- {reason.sentence}")
+    out.print(certificate.sentence, style=_TONES[certificate.verdict])
+    for remark in remarks:
+        out.print(f"- {remark}")
     print_table(
-        (Column(), Column(f"value [{100 * found.confidence:g} % interval]"), Column(prose=True)),
-        [(line.name, format_value(line), line.sentence) for line in found.lines()],
+        (Column(), Column(f"value [{100 * certificate.confidence:g} % interval]"), Column(prose=True)),
+        [(line.name, format_value(line), line.sentence) for line in certificate.lines()],
         indent=1,
     )

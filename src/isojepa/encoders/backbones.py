@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from isojepa.arguments import check_count, checked
 from isojepa.encoders.attention import class_attention
-from isojepa.encoders.classics import classic
-from isojepa.encoders.convnets import small_model
+from isojepa.encoders.classics import DIMS, classic
+from isojepa.encoders.convnets import small_dim, small_model
 from isojepa.encoders.layers import linear
 from isojepa.encoders.model import Headed
 from isojepa.encoders.modes import evaluating
@@ -43,7 +43,7 @@ class Backbone(nn.Module):
     """A model of pictures: features, tokens and maps.
 
     Args:
-        backbone: a name of timm's, "convnet", "resnet18-small" (see `isojepa.encoders.convnets`),
+        backbone: a name of timm's, "convnet", "gridnet", "resnet18-small" (see `isojepa.encoders.convnets`),
             "alexnet-features" and others of `isojepa.encoders.classics`, or a module
             from pictures to features (batch, dim), or to maps, which are averaged.
         in_channels: of a picture.
@@ -250,7 +250,7 @@ class BackboneSpec(Spec):
     """A backbone of pictures and a projector: any model of timm, or a small convolutional one."""
 
     backbone: str = "convnet"
-    """convnet, convnet-32-64-128, resnet18-small, or a model of timm by its name."""
+    """convnet, convnet-32-64-128, gridnet, resnet18-small, or a model of timm by its name."""
     projector: str = "2048-2048-64"
     """Widths of the head that only the loss sees: 2048-2048-64, linear-32, none."""
     features: int | None = None
@@ -286,12 +286,12 @@ class BackboneSpec(Spec):
         """The dimension that is asked for, or that of the pooled features."""
         if self.features is not None:
             return self.features
-        small = _own_model(self.backbone)
-        return pooled_dim(self.backbone, self.options) if small is None else small.num_features
+        own = _own_dim(self.backbone)
+        return pooled_dim(self.backbone, self.options) if own is None else own
 
     def transformer(self, context: Context) -> bool:
         """Whether the backbone is one of timm's vision transformers."""
-        return _own_model(self.backbone) is None and is_transformer(self.backbone, self.options)
+        return _own_dim(self.backbone) is None and is_transformer(self.backbone, self.options)
 
 
 def _body(
@@ -327,6 +327,12 @@ def _own_model(name: str, in_channels: int = 3, seed: int = 0) -> Any:
     """A network of this package by its name; None if it has none."""
     small = small_model(name, in_channels, seed)
     return classic(name, in_channels, seed) if small is None else small
+
+
+def _own_dim(name: str) -> int | None:
+    """Dimension of the features of a network of this package, which is not built; None if it has none."""
+    dim = small_dim(name)
+    return DIMS.get(name) if dim is None else dim
 
 
 def _pictures(context: Context) -> tuple[int, int]:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from isojepa.arguments import check_count
 from isojepa.seeds import generator
 
-NAMES = ("alexnet-features", "vgg16-features", "squeezenet-features")
+DIMS = {"alexnet-features": 256, "vgg16-features": 512, "squeezenet-features": 512}  # of the features
+NAMES = tuple(DIMS)
 _VGG = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512)  # 0: the side is halved
 _FIRES = ((16, 64), (16, 64), (), (32, 128), (32, 128), (), (48, 192), (48, 192), (64, 256), (64, 256))
 
@@ -79,7 +80,7 @@ def classic(name: str, in_channels: int = 3, seed: int = 0) -> Classic | None:
         return None
     check_count("in_channels", in_channels)
     layers = {NAMES[0]: _alexnet, NAMES[1]: _vgg16, NAMES[2]: _squeezenet}[name](in_channels)
-    return Classic(layers, 256 if name == NAMES[0] else 512, seed)
+    return Classic(layers, DIMS[name], seed)
 
 
 def _alexnet(n_in: int) -> list[nn.Module]:

@@ -1,12 +1,14 @@
-"""Convolutional backbones for small pictures, 16 to 64 pixels: a quick one of any widths, and a ResNet-18.
+"""Convolutional backbones for small pictures, 16 to 64 pixels: two quick ones of any widths, and a ResNet-18.
 
 `ConvNet` halves the picture from one 3x3 convolution to the next, with batch normalisation and ReLU behind
 each, and averages what is left over the positions: with widths 16-32-64-128 a training step of 28-pixel
 pictures costs a few milliseconds for each hundred on one core. `SmallResNet` is the ResNet-18 of He et al.
 (2016) with the stem that their CIFAR networks have: a 3x3 convolution of stride 1 and no max-pool, so that a
-picture of 28 pixels still has 4x4 positions in the last stage. Neither needs an extra. Their names are
-"convnet", or "convnet-32-64-128" for other widths, and "resnet18-small", or "resnet18-small-16" for another
-width of the first stage.
+picture of 28 pixels still has 4x4 positions in the last stage. `GridNet` is for training on a processor: its
+first convolution already halves the picture, and its features are averages over the quarters of the picture
+in place of the whole, so that they tell where something is. None needs an extra. Their names are "convnet",
+or "convnet-32-64-128" for other widths, "gridnet" likewise, and "resnet18-small", or "resnet18-small-16" for
+another width of the first stage.
 
 Weights are drawn as He et al. (2015) do: normal with variance 2 / (9 channels out).
 """
@@ -22,8 +24,10 @@ from torch import Tensor, nn
 from isojepa.arguments import check_count, checked
 from isojepa.seeds import generator
 
-NAMES = ("convnet", "resnet18-small")  # beside those of timm
 WIDTHS = (16, 32, 64, 128)
+_NAMED = {"convnet": WIDTHS, "gridnet": (64, 128, 256), "resnet18-small": (64,)}  # with their widths
+NAMES = tuple(_NAMED)  # beside those of timm
+_GRID = 2  # parts of a side over which a GridNet averages
 _STAGES = (1, 2, 4, 8)  # widths of a ResNet's stages, in multiples of the first
 
 
@@ -58,22 +62,45 @@ class ConvNet(_Pooled):
     @checked
     def __init__(self, in_channels: int = 3, widths: Sequence[int] = WIDTHS, seed: int = 0) -> None:
         super().__init__()
-        sizes = [check_count("in_channels", in_channels), *(check_count("width", width) for width in widths)]
-        if len(sizes) < 2:
-            raise ValueError(f"widths must be one at least, got {tuple(widths)}")
-        source = generator(seed, "init")
-        parts: list[nn.Module] = []
-        for index, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
-            parts += [_convolution(n_in, n_out, 2 if index else 1, source), nn.BatchNorm2d(n_out), nn.ReLU()]
-        # channels last, weights and pictures: a third less time on a processor; a ResNet-18 gains nothing
-        self.body = nn.Sequential(*parts)
-        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its stubs lack it
-        self.num_features = sizes[-1]
+        self.body = _strided(in_channels, widths, seed, first=(3, 1))
+        self.num_features = widths[-1]
 
     def forward_features(self, x: Tensor) -> Tensor:
         """Maps of features, a side 2 ** (convolutions - 1) times smaller."""
         maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
         return maps
+
+
+class GridNet(_Pooled):
+    """Convolutions of stride 2, 4x4 and then 3x3, whose maps are averaged over the quarters of the picture.
+
+    Args:
+        in_channels: of a picture.
+        widths: channels behind each convolution; there are four features for each of the last.
+        seed: draws the initial weights.
+
+    Example:
+        >>> net = GridNet(in_channels=1)
+        >>> net(torch.zeros(2, 1, 28, 28)).shape, net(torch.zeros(2, 1, 16, 16)).shape
+        (torch.Size([2, 1024]), torch.Size([2, 1024]))
+    """
+
+    @checked
+    def __init__(
+        self, in_channels: int = 3, widths: Sequence[int] = _NAMED["gridnet"], seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.body = _strided(in_channels, widths, seed, first=(4, 2))
+        self.num_features = widths[-1] * _GRID**2
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """Maps of features, a side 2 ** convolutions times smaller."""
+        maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
+        return maps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features (batch, num_features), averaged over the quarters of the picture."""
+        return F.adaptive_avg_pool2d(self.forward_features(x), _GRID).flatten(1)
 
 
 class _Block(nn.Module):
@@ -131,7 +158,7 @@ class SmallResNet(_Pooled):
         return maps
 
 
-def small_model(name: str, in_channels: int = 3, seed: int = 0) -> "ConvNet | SmallResNet | None":
+def small_model(name: str, in_channels: int = 3, seed: int = 0) -> _Pooled | None:
     """The network of a name; None if it is not one of these.
 
     Raises:
@@ -143,24 +170,68 @@ def small_model(name: str, in_channels: int = 3, seed: int = 0) -> "ConvNet | Sm
         >>> small_model("resnet50") is None
         True
     """
-    for known in NAMES:
+    kind, widths = _named(name)
+    if kind == "resnet18-small":
+        return SmallResNet(in_channels, widths[0], seed=seed)
+    if kind is None:
+        return None
+    return (ConvNet if kind == "convnet" else GridNet)(in_channels, widths, seed)
+
+
+def small_dim(name: str) -> int | None:
+    """Dimension of the features of the network of a name, which is not built; None if it is not one of these.
+
+    Raises:
+        ValueError: a width is no positive integer.
+
+    Example:
+        >>> small_dim("convnet-8-24"), small_dim("gridnet-8-24"), small_dim("resnet18-small-4")
+        (24, 96, 32)
+    """
+    kind, widths = _named(name)
+    features = {"convnet": 1, "gridnet": _GRID**2, "resnet18-small": _STAGES[-1]}
+    return None if kind is None else widths[-1] * features[kind]
+
+
+def _named(name: str) -> tuple[str | None, Sequence[int]]:
+    """The kind of network that a name says and its widths, the default ones where it says none."""
+    for known, default in _NAMED.items():
         if name == known or name.startswith(f"{known}-"):
             words = name.removeprefix(known).split("-")[1:]
             if not all(word.isdecimal() for word in words):
                 raise ValueError(f"widths behind {known!r} must be positive integers, got {name!r}")
-            widths = [int(word) for word in words]
-            if known == "convnet":
-                return ConvNet(in_channels, widths or WIDTHS, seed)
-            if len(widths) > 1:
+            if known == "resnet18-small" and len(words) > 1:
                 raise ValueError(f"{known!r} must have one width behind it at most, got {name!r}")
-            return SmallResNet(in_channels, widths[0] if widths else 64, seed=seed)
-    return None
+            return known, [int(word) for word in words] or default
+    return None, ()
 
 
-def _convolution(n_in: int, n_out: int, stride: int, source: torch.Generator, side: int = 3) -> nn.Conv2d:
+def _strided(in_channels: int, widths: Sequence[int], seed: int, first: tuple[int, int]) -> nn.Sequential:
+    """Convolutions, batch normalisation and ReLU: 3x3 of stride 2, the first of its own side and stride.
+
+    Channels last, weights and pictures: a third less time on a processor; a ResNet-18 gains nothing.
+    """
+    sizes = [check_count("in_channels", in_channels), *(check_count("width", width) for width in widths)]
+    if len(sizes) < 2:
+        raise ValueError(f"widths must be one at least, got {tuple(widths)}")
+    source = generator(seed, "init")
+    parts: list[nn.Module] = []
+    for index, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
+        side, stride = (3, 2) if index else first
+        layer = _convolution(n_in, n_out, stride, source, side, padding=1)
+        parts += [layer, nn.BatchNorm2d(n_out), nn.ReLU()]
+    body = nn.Sequential(*parts)
+    body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its stubs lack it
+    return body
+
+
+def _convolution(
+    n_in: int, n_out: int, stride: int, source: torch.Generator, side: int = 3, padding: int | None = None
+) -> nn.Conv2d:
     """A convolution without bias, which the normalisation behind it would take away."""
+    padding = side // 2 if padding is None else padding
     layer: nn.Conv2d = nn.utils.skip_init(
-        nn.Conv2d, n_in, n_out, side, stride=stride, padding=side // 2, bias=False
+        nn.Conv2d, n_in, n_out, side, stride=stride, padding=padding, bias=False
     )
     with torch.no_grad():
         layer.weight.normal_(0.0, math.sqrt(2 / (side**2 * n_out)), generator=source)

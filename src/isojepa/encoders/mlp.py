@@ -1,15 +1,16 @@
-"""A multilayer perceptron; with GELU activations the encoder of the published 2D experiments."""
+"""Perceptrons: plain ones, with GELU the encoder of the published 2D experiments, and residual ones."""
 
 import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import checked
+from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
 from isojepa.names import choose
 from isojepa.registry import Context, Spec, register
@@ -83,13 +84,67 @@ class MLP(nn.Module):
         return h
 
 
-@register("encoder", "mlp", default=True)
+class ResidualMLP(nn.Module):
+    """A perceptron with shortcuts: h + W2 gelu(W1 norm(h)), `blocks` times between two linear maps.
+
+    Blocks begin as the identity (W2 = 0), so that depth does not shrink what passes.
+
+    Args:
+        in_dim: observed dimension.
+        out_dim: embedding dimension.
+        width: of the stream and of each block's hidden layer.
+        blocks: number of blocks.
+        seed: draws the initial weights.
+
+    Example:
+        >>> ResidualMLP(in_dim=2, out_dim=3)(torch.zeros(5, 2)).shape
+        torch.Size([5, 3])
+    """
+
+    @checked
+    def __init__(self, in_dim: int, out_dim: int, width: int = 128, blocks: int = 4, seed: int = 0) -> None:
+        super().__init__()
+        for name, value in {"in_dim": in_dim, "out_dim": out_dim, "width": width, "blocks": blocks}.items():
+            check_count(name, value)
+        source = generator(seed, "init")
+        self.first = linear(in_dim, width, source)
+        self.blocks = nn.ModuleList()
+        for _ in range(blocks):
+            inner, outer = linear(width, width, source), linear(width, width, source)
+            nn.init.zeros_(outer.weight)
+            nn.init.zeros_(outer.bias)
+            self.blocks.append(nn.Sequential(nn.LayerNorm(width), inner, nn.GELU(), outer))
+        self.last = linear(width, out_dim, source)
+        self.in_dim, self.out_dim, self.width, self.seed = in_dim, out_dim, width, seed
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embed observations (..., in_dim) as (..., out_dim)."""
+        h = self.first(x)
+        for block in self.blocks:
+            h = h + block(h)
+        embedding: Tensor = self.last(h)
+        return embedding
+
+
 @dataclass(frozen=True)
-class MLPSpec(Spec):
-    """A multilayer perceptron."""
+class _VectorSpec(Spec):
+    """What the specs of perceptrons have in common."""
 
     dim: int | None = None
     """Embedding dimension; the number of latents if none is given."""
+
+    def resolve(self, context: Context) -> Self:
+        return replace(self, dim=self.embedding(context))
+
+    def embedding(self, context: Context) -> int:
+        return context.latents if self.dim is None else self.dim
+
+
+@register("encoder", "mlp", default=True)
+@dataclass(frozen=True)
+class MLPSpec(_VectorSpec):
+    """A multilayer perceptron."""
+
     width: int = 64
     """Hidden dimension."""
     layers: int = 6
@@ -97,12 +152,20 @@ class MLPSpec(Spec):
     activation: str = "gelu"
     """What stands between them: gelu, relu, silu, sinh or tanh."""
 
-    def resolve(self, context: Context) -> "MLPSpec":
-        return replace(self, dim=self.embedding(context))
-
     def build(self, context: Context) -> MLP:
         dim = self.embedding(context)
         return MLP(context.observed, dim, self.width, self.layers, context.seed, self.activation)
 
-    def embedding(self, context: Context) -> int:
-        return context.latents if self.dim is None else self.dim
+
+@register("encoder", "residual-mlp")
+@dataclass(frozen=True)
+class ResidualMLPSpec(_VectorSpec):
+    """A perceptron with shortcuts."""
+
+    width: int = 128
+    """Width of the stream and of each block."""
+    blocks: int = 4
+    """Number of blocks."""
+
+    def build(self, context: Context) -> ResidualMLP:
+        return ResidualMLP(context.observed, self.embedding(context), self.width, self.blocks, context.seed)

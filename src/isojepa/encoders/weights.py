@@ -11,6 +11,7 @@ Only tensors are read: nothing is unpickled.
 
 import pickle
 import sys
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
-from isojepa.opening import plain_file
+from isojepa.opening import check_stored, plain_file
 
 _INSIDE = (
     "state_dict",
@@ -78,6 +79,8 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
+        if zipfile.is_zipfile(path):
+            check_stored(path)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ValueError(

@@ -8,7 +8,7 @@ from isojepa.evaluations.kernel import kernel_probe
 from isojepa.evaluations.linear import linear_probe
 from isojepa.evaluations.neighbors import neighbors_probe, radius_probe
 from isojepa.evaluations.online import LinearProbe, Neighbors, Rank
-from isojepa.evaluations.rank import lidar, rankme
+from isojepa.evaluations.rank import alpha_req, lidar, rankme
 from isojepa.evaluations.scores import Score, share_interval
 from isojepa.evaluations.transfer import transfer
 
@@ -21,6 +21,7 @@ __all__ = [
     "Recovery",
     "Score",
     "Spread",
+    "alpha_req",
     "default_evaluations",
     "features_of",
     "few_shot",

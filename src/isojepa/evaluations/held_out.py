@@ -1,6 +1,7 @@
 """Evaluations on held-out states of a source: how far they are spread, and whether they show the latents.
 
-    smallest_variance, mean_variance   over the principal directions of the embedding: collapse shows here
+    smallest_variance, mean_variance   over the principal directions of the embedding
+    dead_fraction                      of these directions: collapse shows here
     r2                                 held-out R^2 of the latents regressed on the embeddings
 
 Of several models the first has these names; those of the others begin with the model's name.
@@ -29,7 +30,7 @@ _LEAST = 16  # states that are drawn at once, however large they are
 
 @dataclass
 class Spread:
-    """Smallest and mean variance of the embedding of held-out states.
+    """Smallest and mean variance of the embedding of held-out states, and the fraction of dead directions.
 
     Pictures, and vectors of very many numbers, are drawn anew in parts at each call, so that they are never
     all in memory; other vectors once.
@@ -70,10 +71,10 @@ class Spread:
         return row
 
     def _numbers(self, h: np.ndarray, z: np.ndarray | None) -> dict[str, float]:
+        names = ("smallest_variance", "mean_variance", "dead_fraction")
         if not np.isfinite(h).all():
-            return {"smallest_variance": float("nan"), "mean_variance": float("nan")}
-        smallest, mean = spread(h)
-        return {"smallest_variance": smallest, "mean_variance": mean}
+            return dict.fromkeys(names, float("nan"))
+        return dict(zip(names, spread(h), strict=True))
 
     def _batches(self, generator: torch.Generator) -> Iterator[Batch]:
         state = generator.get_state().numpy().tobytes()

@@ -16,11 +16,12 @@ from isojepa.arguments import check_count, check_fields
 from isojepa.encoders.model import Model, as_model, device_of
 from isojepa.encoders.modes import evaluating
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.linear import PENALTIES, linear_probe
 from isojepa.evaluations.neighbors import TEMPERATURE, neighbors_probe
 from isojepa.evaluations.rank import lidar, rankme
-from isojepa.evaluations.scores import Score
+from isojepa.evaluations.scores import Score, chance_level
 from isojepa.evaluations.transfer import common_labels
+from isojepa.seeds import generator as make_generator
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.source import Source
 
@@ -38,6 +39,7 @@ class LinearProbe:
         samples: training pictures, drawn once for the run; all where there are not more.
         test_samples: the same of test pictures.
         size: side of the square that models see; by default the shorter side of the pictures.
+        mean, std: of each channel, that pictures are normalised by; by default those of `train`.
         penalties: to choose from; one alone costs a fraction of several.
     """
 
@@ -47,7 +49,9 @@ class LinearProbe:
     samples: int = 5_000
     test_samples: int = 2_000
     size: int | None = None
-    penalties: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4)
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    penalties: tuple[float, ...] = PENALTIES
     _labels: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -61,13 +65,18 @@ class LinearProbe:
     def primary(self) -> str:
         return "probe"
 
+    @property
+    def chance(self) -> float:
+        """Accuracy of always answering the most common test label."""
+        return chance_level(self._labels[1])
+
     def __call__(self, models: Mapping[str, Model], generator: torch.Generator) -> dict[str, float]:
         """Numbers by name."""
 
         def judge(x: np.ndarray, y: np.ndarray, test_x: np.ndarray, test_y: np.ndarray) -> Score:
             return linear_probe(x, y, test_x, test_y, penalties=self.penalties)
 
-        return _judged("probe", self, models, generator, judge)
+        return _judged("probe", self, models, judge)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,7 @@ class Neighbors:
         samples: training pictures, drawn once for the run; all where there are not more.
         test_samples: the same of test pictures.
         size: side of the square that models see; by default the shorter side of the pictures.
+        mean, std: of each channel, that pictures are normalised by; by default those of `train`.
         k: neighbours that vote.
         temperature: of their weights.
     """
@@ -91,6 +101,8 @@ class Neighbors:
     samples: int = 5_000
     test_samples: int = 2_000
     size: int | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
     k: int = 20
     temperature: float = TEMPERATURE
     _labels: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False, compare=False)
@@ -114,7 +126,7 @@ class Neighbors:
             found = neighbors_probe(x, y, test_x, test_y, k=(self.k,), temperature=self.temperature)
             return found[0]
 
-        return _judged("knn", self, models, generator, judge)
+        return _judged("knn", self, models, judge)
 
 
 @dataclass(frozen=True)
@@ -181,20 +193,18 @@ def _judged(
     key: str,
     evaluation: LinearProbe | Neighbors,
     models: Mapping[str, Model],
-    generator: torch.Generator,
     judge: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], Score],
 ) -> dict[str, float]:
-    """A probe's accuracy and interval for each model, on pictures that the generator draws."""
+    """A probe's accuracy and interval for each model, on the pictures that `isojepa probe` reads."""
     train, test = evaluation.train, evaluation.test
     labels, test_labels = evaluation._labels
-    ids = _some(len(train), evaluation.samples, generator)
-    drawn = set(labels[ids.numpy()].tolist())
-    others = torch.from_numpy(np.flatnonzero(np.isin(test_labels, list(drawn))))
+    mean, std = evaluation.mean or train.mean, evaluation.std or train.std
+    ids, test_ids = subsample(len(train), evaluation.samples), subsample(len(test), evaluation.test_samples)
+    test_ids = test_ids[np.isin(test_labels[test_ids.numpy()], labels[ids.numpy()])]
     row: dict[str, float] = {}
-    test_ids = others[_some(len(others), evaluation.test_samples, generator)]
     for index, (name, model) in enumerate(models.items()):
         x, test_x = (
-            features_of(model, pictures, evaluation.size, ids=some, mean=train.mean, std=train.std)
+            features_of(model, pictures, evaluation.size, ids=some, mean=mean, std=std)
             for pictures, some in ((train, ids), (test, test_ids))
         )
         numbers = (float("nan"),) * 3
@@ -209,6 +219,6 @@ def _judged(
     return row
 
 
-def _some(count: int, most: int, generator: torch.Generator) -> Tensor:
-    """Numbers below `count`, at most so many of them, in rising order."""
-    return torch.randperm(count, generator=generator)[:most].sort().values
+def subsample(count: int, size: int | None, seed: int = 0) -> Tensor:
+    """At most `size` of the numbers below `count`, in rising order; all of them for None."""
+    return torch.randperm(count, generator=make_generator(seed, "subsample"))[:size].sort().values

@@ -1,4 +1,4 @@
-r"""How many directions features really use: RankMe and LiDAR, without labels.
+r"""How many directions features really use: RankMe, LiDAR and alpha-ReQ, without labels.
 
 RankMe (Garrido et al., 2023) of features Z (n, dim) with singular values s_k:
 
@@ -15,6 +15,9 @@ m_i of a state's views and m of all,
 
 it is the same exponential of an entropy, of p_k = l_k / sum_j l_j + 1e-8 for the eigenvalues l_k of
 W^(-1/2) B W^(-1/2): directions that views agree on count, those that differ from view to view do not.
+
+alpha-ReQ (Agrawal et al., 2022) is the decay of the spectrum: the slope a of log l_k = c - a log k, by least
+squares over the eigenvalues l_k of the covariance. Features of natural images are said to be best near 1.
 """
 
 from collections.abc import Iterable
@@ -90,6 +93,31 @@ def lidar(views: Any) -> float:
     # the eigenvalues of W^(-1/2) B W^(-1/2) are those of B against W
     values = scipy.linalg.eigh(between, within, eigvals_only=True)
     return _effective(np.maximum(values, 0), _LIDAR)  # below 0 is rounding
+
+
+def alpha_req(features: Any) -> float:
+    """The decay of the covariance's eigenvalues: alpha of l_k ~ k^-alpha.
+
+    Args:
+        features: (n, dim).
+
+    Returns:
+        The exponent; NaN where a feature is not finite or fewer than two directions vary.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(100_000, 20)) / np.arange(1, 21)
+        >>> round(alpha_req(rows), 1)
+        2.0
+    """
+    x = _array(features).astype(np.float64)
+    if not np.isfinite(x).all():
+        return float("nan")
+    values = np.linalg.eigvalsh(np.cov(x, rowvar=False))[::-1]
+    values = values[values > values[0] * np.finfo(np.float32).eps]
+    if len(values) < 2:
+        return float("nan")
+    slope, _ = np.polyfit(np.log(np.arange(1, len(values) + 1)), np.log(values), 1)
+    return float(-slope)
 
 
 def _effective(values: np.ndarray, added: float) -> float:

@@ -93,6 +93,16 @@ def score_of(
     return Score(probe, float(hits.mean()), interval, tuple(per_class.tolist()), len(hits), chosen or {})
 
 
+def chance_level(labels: np.ndarray) -> float:
+    """Accuracy of always answering the most common of the labels (n,).
+
+    Example:
+        >>> chance_level(np.array([0, 1, 2, 2]))
+        0.5
+    """
+    return float(np.bincount(labels).max() / len(labels))
+
+
 @dataclass(frozen=True)
 class Examples:
     """Features with labels, as probes take them, looked at once.

@@ -24,6 +24,7 @@ _SCORES = {  # of the metrics, what is worth a line, and its words
     "lidar": "LiDAR of the features",
     "loss": "training loss",
     "smallest_variance": "smallest variance of the embedding",
+    "dead_fraction": "fraction of the embedding's directions without variance",
 }
 _FILES = {"skipped": "files that could not be read", "fingerprint": "fingerprint"}
 _STATUS = {

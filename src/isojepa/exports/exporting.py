@@ -10,7 +10,7 @@ The file is read back and compared with the trained model before the folder take
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ def export(
     model: nn.Module | None = None,
     shape: Sequence[int] | None = None,
     again: bool = False,
+    trust: Collection[str] = (),
 ) -> Exported:
     """Write a record's model for others, with a card.
 
@@ -87,6 +88,7 @@ def export(
         model: a module to put the weights into, as of `isojepa.load`.
         shape: of one observation, where the record does not tell it.
         again: replace an earlier export.
+        trust: Python modules that may be imported to make the model, as of `isojepa.load`.
 
     Raises:
         ValueError: no record, the format has no place for the model, or the file would give something else.
@@ -102,7 +104,7 @@ def export(
     folder = record.path / f"export-{to}" if out is None else Path(out)
     check_place(folder, again)  # told before the work
     subject = open_subject(
-        record, what=what, data=data, measured=measure, name=name, model=model, shape=shape
+        record, what=what, data=data, measured=measure, name=name, model=model, shape=shape, trust=trust
     )
     if to == "onnx":
         write = functools.partial(write_onnx, normalize=normalize)

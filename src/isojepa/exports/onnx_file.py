@@ -16,6 +16,7 @@ import torch
 from isojepa.exports.subject import Answer, Subject
 from isojepa.exports.written import Written
 from isojepa.files import write_whole
+from isojepa.importing import install_hint
 from isojepa.opening import size_of
 
 FILE = "model.onnx"
@@ -114,6 +115,6 @@ def _libraries() -> tuple[Any, Any]:
         import onnxscript  # noqa: F401  torch's exporter writes by it
     except ImportError as error:
         raise ImportError(
-            f"ONNX needs {error.name}, which cannot be imported ({error}): pip install 'isojepa[export]'"
+            f"ONNX needs {error.name}, which cannot be imported ({error}): {install_hint('export')}"
         ) from error
     return onnx, onnxruntime

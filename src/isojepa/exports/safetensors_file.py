@@ -5,6 +5,7 @@ from pathlib import Path
 from isojepa.exports.subject import Answer, Subject
 from isojepa.exports.written import Written
 from isojepa.training.model_files import load_model, save_model
+from isojepa.training.rebuilding import to_trust
 from isojepa.version import __version__
 
 FILE = "model.safetensors"
@@ -36,14 +37,15 @@ def write_safetensors(subject: Subject, folder: Path) -> Written:
             f"h = model(x)  # x: {shape}",
             ("The module cannot be made again from the file: its class or arguments are not known.",),
         )
-    loaded, _ = load_model(path)
+    trust = to_trust(subject.model)
+    loaded, _ = load_model(path, trust=trust)
     difference = subject.difference(Answer(loaded, subject.what).eval(), _TOLERANCE)
     return Written(
         FILE,
         difference,
         f"isojepa {__version__}",
         "isojepa",
-        f'import isojepa as ij\n\nmodel = ij.load("{FILE}")\n'
+        f'import isojepa as ij\n\nmodel = ij.load("{FILE}"{f", trust={trust}" if trust else ""})\n'
         f"h = ij.encoders.as_model(model).{'features' if subject.what == 'features' else 'embed'}(x)"
         f"  # x: {shape}",
         ('Without isojepa: `safetensors.torch.load_file("model.safetensors")` gives the weights by name.',),

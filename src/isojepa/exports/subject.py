@@ -1,6 +1,6 @@
 """What is exported: the model of a record, what it is fed, and what is known of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -144,6 +144,7 @@ def open_subject(
     name: str | None = None,
     model: nn.Module | None = None,
     shape: Sequence[int] | None = None,
+    trust: Collection[str] = (),
 ) -> Subject:
     """The model of a record, and what is known of it; see `isojepa.exports.export`.
 
@@ -163,7 +164,7 @@ def open_subject(
         if data is not None and model is None:  # the record's own place may be empty
             config = config_from(record.config)
             model = config.encoder.build(runs.context_of(config, opened))
-    trained = runs.load(record, model, name=name, unfinished=True)
+    trained = runs.load(record, model, name=name, unfinished=True, trust=trust)
     if result is None:
         status, reason, step = "unfinished", "", weights_so_far(record.checkpoint, name, record.id)[1]
     else:

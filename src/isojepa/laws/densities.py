@@ -239,6 +239,14 @@ def bimodal(separation: float = 4.0) -> Mixture:
     return Mixture((0.5, 0.5), (-separation / 2, separation / 2), (1.0, 1.0))
 
 
+@checked
+def sparse(active: float = 0.1) -> Mixture:
+    """A value is active with this probability, else 20 times as near to zero; variance 1."""
+    if not 0 < active < 1:
+        raise ValueError(f"active must lie in (0, 1), got {active}")
+    return Mixture((1 - active, active), (0.0, 0.0), (0.05, 1.0))
+
+
 @register("law", "normal", default=True)
 @dataclass(frozen=True)
 class NormalSpec(Spec):
@@ -303,6 +311,19 @@ class BimodalSpec(Spec):
 
     def build(self, context: Context) -> Law:
         return bimodal(self.shape)
+
+
+@register("law", "sparse")
+@dataclass(frozen=True)
+class SparseSpec(Spec):
+    """Mostly near zero: a narrow normal, and a wide one for the values that are active."""
+
+    costless: ClassVar = ("shape",)
+    shape: float = 0.1
+    """Fraction of active values, in (0, 1)."""
+
+    def build(self, context: Context) -> Law:
+        return sparse(self.shape)
 
 
 def _float64(z: ArrayLike) -> np.ndarray:

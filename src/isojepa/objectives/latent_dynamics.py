@@ -1,162 +1,148 @@
-r"""Latent dynamics: an encoder and an action-conditioned predictor of the next embedding, trained together.
+r"""Latent dynamics: a world model's encoder and predictor, trained end to end by next-latent prediction.
 
-    s_t = (h_t, h_{t-1}, ..., h_{t-k+1})        the last k embeddings
-    h^_{t+1} = A s_t + B a_t + c + network(s_t, a_t)
-    prediction = mean over batch, dim, starts and steps of (h^ - h)^2
+    prediction = mean over batch, dim, starts and steps of (rollout(h_{t-context+1..t}, a_t..)_k - h_{t+k})^2
     total = weight * SIGReg + (1 - weight) * prediction + inverse * mean (g(h_t, h_{t+1}) - a_t)^2
 
-In the manner of LeWorldModel (Maes, Le Lidec, Scieur, LeCun & Balestriero 2026): no stop-gradient, no
-teacher; SIGReg alone keeps embeddings from collapsing. With `rollout` above 1 the predictor is fed its own
-predictions for as many steps. The inverse term asks that the action can be read off two embeddings in a row;
-it is off by default. The last layer of the network starts at 0, so the predictor starts linear; a width of 0
-leaves it so.
+In the manner of LeWorldModel (Maes, Le Lidec, Scieur, LeCun & Balestriero 2026): no stop-gradient, no EMA
+teacher; SIGReg alone prevents collapse. With `rollout` above 1 the predictor is fed its own predictions for
+as many steps. The inverse-dynamics term asks that the action can be read off two successive latents.
 
-Batches have views in the order of time and actions (batch, views - 1, actions): `isojepa.worlds.Windows`.
+Batches have views in the order of time and actions (batch, views - 1, actions): `Episodes`, or
+`isojepa.worlds.Windows`.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from isojepa import ranks
 from isojepa.arguments import check_count, check_number, checked
-from isojepa.encoders.layers import linear
 from isojepa.encoders.mlp import MLP
+from isojepa.encoders.model import module_of
+from isojepa.encoders.world_model import WorldModel
 from isojepa.objectives.loss import Loss, Regularizer, at_least_float32, check_weight, combine
 from isojepa.objectives.objective import Models, Objective, embed_views
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.registry import Context, Spec, register
-from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch
 
-
-class Predictor(nn.Module):
-    """h' = A s + B a + c, and a small network beside it whose last layer starts at 0.
-
-    Args:
-        dim: of an embedding.
-        actions: of an action.
-        history: embeddings in a state.
-        width: of the network's hidden layer; 0 for no network.
-        seed: draws the initial weights.
-    """
-
-    @checked
-    def __init__(self, dim: int, actions: int, history: int = 3, width: int = 128, seed: int = 0) -> None:
-        super().__init__()
-        inputs = check_count("history", history) * check_count("dim", dim) + check_count("actions", actions)
-        self.linear = linear(inputs, dim, make_generator(seed, "predictor"))
-        self.network: nn.Module | None = None
-        if check_count("width", width, 0):
-            network = MLP(inputs, dim, width, 2, seed)
-            last = network.body[-1]
-            for parameter in last.parameters():
-                nn.init.zeros_(parameter)
-            self.network = network
-
-    def forward(self, state: Tensor, action: Tensor) -> Tensor:
-        """The next embedding (batch, dim) of states (batch, history * dim) and actions (batch, actions)."""
-        inputs = torch.cat((state, action.to(state)), dim=-1)
-        found: Tensor = self.linear(inputs)
-        return found if self.network is None else found + self.network(inputs)
+_INVERSE_WIDTH = 128  # hidden dimension of the inverse-dynamics network
 
 
 class LatentDynamics(Objective):
-    """Prediction of the next embedding from the last ones and the action, with SIGReg.
+    """Next-latent prediction with SIGReg, for a `WorldModel`.
 
     Args:
-        dim: of an embedding.
-        actions: of an action.
-        history: embeddings in a state.
-        rollout: steps that are predicted in a row, the predictor fed its own predictions.
+        rollout: steps that are predicted in a row, each from the prediction before.
         weight: lambda, the share of the regularizer.
         inverse: weight of the inverse-dynamics term; 0 leaves it out.
-        width: of the predictor's network, and of the inverse one; 0 for a linear predictor.
-        regularizer: of the embeddings; SIGReg by default.
-        seed: draws the predictor.
+        regularizer: of the latents; SIGReg by default.
+        seed: draws the inverse-dynamics network.
 
     Example:
         >>> from isojepa.encoders.model import as_model
-        >>> batch = Batch(tuple(torch.randn(4, 16, 5)), actions=torch.randn(16, 3, 2))
-        >>> objective = LatentDynamics(dim=3, actions=2, inverse=0.1)
-        >>> sorted(objective({"encoder": as_model(torch.nn.Linear(5, 3))}, batch, torch.Generator()).terms)
+        >>> batch = Batch(tuple(torch.randn(3, 16, 5)), actions=torch.randn(16, 2, 2))
+        >>> models = {"encoder": as_model(WorldModel(dim=3, observed=5, actions=2))}
+        >>> objective = LatentDynamics(rollout=2, inverse=0.1)
+        >>> objective.start(models)
+        >>> sorted(objective(models, batch, torch.Generator()).terms)
         ['alignment', 'inverse', 'regularizer']
     """
 
     @checked
     def __init__(
         self,
-        dim: int,
-        actions: int,
-        history: int = 3,
-        rollout: int = 1,
+        rollout: int = 4,
         weight: float = 0.02,
         inverse: float = 0.0,
-        width: int = 128,
         regularizer: Regularizer | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.weight = check_weight(weight)
+        self.rollout, self.weight, self.seed = check_count("rollout", rollout), check_weight(weight), seed
         self.inverse = check_number("inverse", inverse, "not be negative", lambda value: value >= 0)
-        self.history, self.rollout = check_count("history", history), check_count("rollout", rollout)
         self.regularizer = SIGReg() if regularizer is None else regularizer
-        self.predictor = Predictor(dim, actions, history, width, seed)
-        self.actions = actions
-        self.inverter = MLP(2 * dim, actions, max(width, 16), 3, seed) if self.inverse else None
+        self.inverter: MLP | None = None
+
+    def start(self, models: Models) -> None:
+        """Make the inverse-dynamics network for the model's dimensions."""
+        model = world_model_of(models)
+        if self.inverse and self.inverter is None:
+            assert model.actions is not None
+            self.inverter = MLP(2 * model.dim, model.actions, _INVERSE_WIDTH, 3, self.seed)
+
+    def window(self, models: Models) -> int:
+        """Actions in a window: those between the frames of a context and of a rollout."""
+        return world_model_of(models).context + self.rollout - 1
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch of windows.
 
         Raises:
-            ValueError: there are no actions between the views, or too few views.
+            ValueError: the model is no WorldModel, there are no actions between the views, or too few views.
         """
-        actions = self._actions(batch)
+        model = world_model_of(models)
+        actions = _actions(batch, model, self.rollout)
         h = embed_views(next(iter(models.values())), batch.views)
         with torch.autocast(h.device.type, enabled=False):  # sums over a batch need their digits
             h, actions = at_least_float32(h), at_least_float32(actions)
-            loss = combine(self.weight, self._prediction(h, actions), self.regularizer(h, generator))
+            loss = combine(self.weight, self._prediction(model, h, actions), self.regularizer(h, generator))
             if self.inverter is None:
                 return loss
             pairs = torch.cat((h[:-1], h[1:]), dim=-1)
-            guessed: Tensor = self.inverter(pairs).transpose(0, 1)
-            inverse = _mean_square(guessed - actions)
+            actual = model.standardize(actions).to(h.dtype).transpose(0, 1)
+            inverse = _mean_square((self.inverter(pairs) - actual).transpose(0, 1))
             return Loss(loss.total + self.inverse * inverse, {**loss.terms, "inverse": inverse})
 
-    def _prediction(self, h: Tensor, actions: Tensor) -> Tensor:
-        """Mean squared error over all starts and all steps of their rollouts; h is (view, batch, dim)."""
-        missed = []
-        for start in range(len(h) - self.history - self.rollout + 1):
-            now = start + self.history - 1
-            past = [h[now - k] for k in range(self.history)]  # the newest first
-            for step in range(self.rollout):
-                found = self.predictor(torch.cat(past, dim=-1), actions[:, now + step])
-                missed.append(found - h[now + step + 1])
-                past = [found, *past[:-1]]
-        return _mean_square(torch.stack(missed, dim=1))
-
-    def _actions(self, batch: Batch) -> Tensor:
-        if batch.actions is None:
-            raise ValueError(
-                "latent dynamics needs actions between the views, got a source whose batches have none: "
-                "pairs that no action made say nothing of it; use isojepa.worlds.Windows"
-            )
-        wanted = (len(batch), len(batch.views) - 1, self.actions)
-        if tuple(batch.actions.shape) != wanted:
-            raise ValueError(
-                f"actions must be (batch, views - 1, actions), {wanted}, got {tuple(batch.actions.shape)}"
-            )
-        if len(batch.views) < self.history + self.rollout:
-            raise ValueError(
-                f"views must be at least history + rollout, {self.history} + {self.rollout}, got "
-                f"{len(batch.views)}: draw longer windows"
-            )
-        return batch.actions
+    def _prediction(self, model: WorldModel, h: Tensor, actions: Tensor) -> Tensor:
+        """Mean squared error over all starts and steps of rollouts, of latents (view, batch, dim)."""
+        errors = []
+        for start in range(len(h) - model.context - self.rollout + 1):
+            present = start + model.context
+            context = h[start:present].transpose(0, 1)
+            predicted = model.rollout(context, actions[:, present - 1 : present - 1 + self.rollout])
+            errors.append(predicted - h[present : present + self.rollout].transpose(0, 1))
+        return _mean_square(torch.stack(errors, dim=1))
 
     def extra_repr(self) -> str:
-        return f"history={self.history}, rollout={self.rollout}, weight={self.weight}, inverse={self.inverse}"
+        return f"rollout={self.rollout}, weight={self.weight}, inverse={self.inverse}"
+
+
+def world_model_of(models: Models) -> WorldModel:
+    """The first model, a WorldModel.
+
+    Raises:
+        ValueError: it is none.
+    """
+    module = module_of(next(iter(models.values())))
+    if not isinstance(module, WorldModel):
+        raise ValueError(
+            f"latent dynamics trains a WorldModel, got {type(module).__name__}: pass "
+            "WorldModel(dim, encoder=...), or --encoder world-model"
+        )
+    return module
+
+
+def _actions(batch: Batch, model: WorldModel, rollout: int) -> Tensor:
+    """Actions (batch, views - 1, m) of a batch that fits the model."""
+    if batch.actions is None:
+        raise ValueError(
+            "latent dynamics needs actions between the views, got a source whose batches have none: train on "
+            "Episodes or isojepa.worlds.Windows"
+        )
+    shape = (len(batch), len(batch.views) - 1, model.actions or 0)
+    if tuple(batch.actions.shape) != shape:
+        raise ValueError(
+            f"actions must be (batch, views - 1, actions), {shape}, got {tuple(batch.actions.shape)}"
+        )
+    if len(batch.views) < model.context + rollout:
+        raise ValueError(
+            f"views must be at least context + rollout, {model.context} + {rollout}, got {len(batch.views)}: "
+            "draw longer windows"
+        )
+    return batch.actions
 
 
 def _mean_square(values: Tensor) -> Tensor:
@@ -168,21 +154,17 @@ def _mean_square(values: Tensor) -> Tensor:
 @register("objective", "latent-dynamics")
 @dataclass(frozen=True)
 class LatentDynamicsSpec(Spec):
-    """Next-embedding prediction under actions with SIGReg; for sources with actions."""
+    """Next-latent prediction under actions with SIGReg, for the encoder world-model on recorded episodes."""
 
     costless: ClassVar = ("weight",)
     weight: float = 0.02
     """Lambda, the share of the regularizer, in [0, 1]."""
-    history: int = 3
-    """Embeddings that the predictor sees."""
-    rollout: int = 1
-    """Steps that are predicted in a row, the predictor fed its own predictions."""
+    rollout: int = 4
+    """Steps that are predicted in a row, each from the prediction before."""
     inverse: float = 0.0
-    """Weight of the term that reads the action off two embeddings; 0 leaves it out."""
-    width: int = 128
-    """Hidden dimension of the predictor's network; 0 for a linear predictor."""
+    """Weight of the inverse-dynamics term; 0 leaves it out."""
     slices: int | None = None
-    """Random directions of SIGReg; if none are given, 8 per embedding dimension, 16 to 1024."""
+    """Random directions of SIGReg; by default 8 per embedding dimension, 16 to 1024."""
 
     def resolve(self, context: Context) -> "LatentDynamicsSpec":
         if self.slices is not None or context.embedding is None:
@@ -191,23 +173,9 @@ class LatentDynamicsSpec(Spec):
 
     def build(self, context: Context) -> LatentDynamics:
         if context.actions is None:
-            raise ValueError("latent-dynamics needs a source with actions, got one without")
-        if context.embedding is None:
-            raise ValueError(
-                "latent-dynamics needs to know the dimension of the embedding: set the encoder's dim"
-            )
-        return LatentDynamics(
-            context.embedding,
-            context.actions,
-            self.history,
-            self.rollout,
-            self.weight,
-            self.inverse,
-            self.width,
-            SIGReg(self.slices),
-            context.seed,
-        )
+            raise ValueError("latent-dynamics needs recorded episodes with actions: --data FILE")
+        return LatentDynamics(self.rollout, self.weight, self.inverse, SIGReg(self.slices), context.seed)
 
     def operations(self, batch: float, dim: int) -> float:
-        predicted = 6 * batch * self.rollout * (self.history * dim) * (dim + 2 * self.width)
+        predicted = 12 * batch * self.rollout * dim * 128
         return predicted + 2 * batch * SIGReg(self.slices).slices_for(dim) * (6 * dim + 150)

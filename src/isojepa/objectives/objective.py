@@ -2,8 +2,8 @@
 
 An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
 which are trained or kept with the models, may look at the models before the first step, and may act after
-each step. Losses of embeddings alone, such as
-`LeJEPA`, are plain functions of views (view, batch, dim); `OnViews` makes an objective of one.
+each step. Losses of embeddings alone, such as `LeJEPA`, are plain functions of views (view, batch, dim);
+`OnViews` makes an objective of one.
 """
 
 import inspect
@@ -35,6 +35,10 @@ class Objective(nn.Module):
 
     def plan(self, steps: int) -> None:
         """Hear how many steps the run has, for what is scheduled over them; called by whoever trains."""
+
+    def window(self, models: Models) -> int:
+        """Actions in a window of recorded episodes that the objective needs."""
+        return 1
 
     def seen(self, models: Models, batch: Batch) -> Mapping[str, Batch]:
         """What each model is shown of a batch: all of it, unless it holds the views of several observers."""

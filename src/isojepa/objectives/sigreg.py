@@ -18,6 +18,8 @@ from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swappe
 from isojepa.objectives.loss import check_alone
 from isojepa.seeds import Stream, generator
 
+KERNELS = ("auto", "triton")
+
 
 class SIGReg(nn.Module):
     """Distance of embeddings from N(0, I), by slices.
@@ -27,8 +29,11 @@ class SIGReg(nn.Module):
     `unbiased`.
 
     In a torch.distributed job the embeddings of all ranks are one batch, and loss and gradient are those of
-    one process that holds it whole: see `isojepa.ranks`. NaN or Inf in the embeddings gives a loss of NaN or
-    Inf, not an error, which is what automatic mixed precision and training loops look for.
+    one process that holds it whole: see `isojepa.ranks`.
+
+    NaN or Inf in the embeddings gives a loss of NaN or Inf, not an error: automatic mixed precision looks for
+    it, and a check here would stop a GPU at each call. In a loop of your own check the loss before the step;
+    `isojepa.fit` does.
 
     Args:
         slices: number of directions per call; by default 8 per dimension, 16 to 1024.
@@ -42,6 +47,9 @@ class SIGReg(nn.Module):
             settings above.
         sampler: how directions are drawn: "gaussian", "sobol" or "orthogonal".
         resample: draw new directions at each call; otherwise the same ones, of `seed`, for good.
+        kernel: "auto", compiled code on the CPU and tensor operations elsewhere; or "triton", Triton kernels
+            on devices that Triton serves, for the Epps-Pulley test in float32: they were never run on a GPU
+            here.
 
     Example:
         >>> loss = SIGReg(slices=64)(torch.randn(256, 8))
@@ -63,12 +71,15 @@ class SIGReg(nn.Module):
         test: Statistic | str | None = None,
         sampler: str = "gaussian",
         resample: bool = True,
+        kernel: str = "auto",
     ) -> None:
         super().__init__()
         if slices is not None and (int(slices) != slices or slices < 1):
             raise ValueError(f"slices must be a positive integer, got {slices}")
         if sampler not in SAMPLERS:
             raise ValueError(unknown("sampler", sampler, SAMPLERS))
+        if kernel not in KERNELS:
+            raise ValueError(unknown("kernel", kernel, KERNELS))
         if test is None or test == "epps-pulley":
             test = EppsPulley(knots, t_max, unbiased=unbiased)
         elif (knots, t_max, unbiased) != (17, 5.0, False):
@@ -76,6 +87,9 @@ class SIGReg(nn.Module):
         elif isinstance(test, str):
             test = build("test", test, UNIVARIATE, {})
         self.test = check_univariate(test)
+        if kernel == "triton" and not isinstance(self.test, EppsPulley):
+            raise ValueError(f"kernel 'triton' computes epps-pulley alone, got test {self.test}")
+        self.kernel = kernel
         self.slices = None if slices is None else int(slices)
         self.pooled, self.seed = pooled, seed
         self.sampler, self.resample = sampler, resample
@@ -96,7 +110,8 @@ class SIGReg(nn.Module):
         warn_if_swapped(views)
         directions = self._directions(views.shape[-1], generator).to(views.device)
         if isinstance(self.test, EppsPulley):
-            return sliced_epps_pulley(views, directions, self.test.grid, self.test.unbiased)
+            grid, unbiased, triton = self.test.grid, self.test.unbiased, self.kernel == "triton"
+            return sliced_epps_pulley(views, directions, grid, unbiased, triton)
         return slice_means(self.test, views, directions).mean()
 
     def pvalue(self, embeddings: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
@@ -127,4 +142,5 @@ class SIGReg(nn.Module):
 
     def extra_repr(self) -> str:
         fixed = "" if self.resample else f", resample=False, seed={self.seed}"
-        return f"slices={self.slices}, pooled={self.pooled}, sampler={self.sampler!r}{fixed}"
+        kernel = "" if self.kernel == "auto" else f", kernel={self.kernel!r}"
+        return f"slices={self.slices}, pooled={self.pooled}, sampler={self.sampler!r}{fixed}{kernel}"

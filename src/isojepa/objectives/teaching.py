@@ -15,8 +15,7 @@ width and units.
 softened class probabilities, and there are no classes here. Two answers:
 
     with a head   p = softmax(head(z_T) / T): a linear probe of the teacher, which has seen labels. The
-    student
-                  has a head of its own, which is learned, and term = T^2 KL(p | q), as published.
+                  student has a head of its own, which is learned, and term = T^2 KL(p | q), as published.
     without       p_i = softmax over j != i of -|u_i - u_j|^2 / (2 q T), of features u with each column
                   standardised over the batch: which states of the batch the teacher finds alike. No label is
                   used, and widths may differ. term = KL(p | q), the mean over the batch. Cosines in place

@@ -241,8 +241,4 @@ ASSUMPTIONS = {
         ),
         "f is a fitted regression of a direction t on the other dimensions, A a linear one; both held out.",
     ),
-    "completeness": Equation(
-        (formula(ratio(row("E", norm(row("x −", hat("x"), "( h )"))), row("E", norm("x − E x")))),),
-        "Held-out, for the leading principal components of the observations x.",
-    ),
 }

@@ -1,4 +1,4 @@
-"""The page of a study: claim, what was found, tables that sort, pictures, and how it was made.
+"""The page of a study: what was found, tables that sort, pictures, and how it was made.
 
 One self-contained HTML file in the look of the certificate's page. Pictures are inside as data, and charts as
 numbers that the page's script draws; the page loads nothing, and its Content-Security-Policy forbids it to.
@@ -103,7 +103,6 @@ def write_study_page(
     *,
     name: str,
     title: str,
-    claim: str,
     facts: Sequence[str],
     warning: str,
     summary: Sequence[str],
@@ -118,8 +117,7 @@ def write_study_page(
     Args:
         path: the HTML file to create or replace.
         name, title: of the study.
-        claim: what it tests; Markdown.
-        facts: a few words each, below the claim.
+        facts: a few words each, below the title.
         warning: what is missing; may be empty.
         summary: paragraphs in Markdown; the first is the answer.
         tables, pictures: in their order; the first picture comes before the tables.
@@ -131,7 +129,7 @@ def write_study_page(
     parts = [found, *map(_picture, pictures[:1]), *map(table_section, tables), *map(_picture, pictures[1:])]
     if notes:
         parts.append(f'<section id="notes" class="prose"><h2>Notes</h2>{_prose(notes)}</section>')
-    _write(path, name, title, claim, facts, warning, parts, made, settings)
+    _write(path, name, title, facts, warning, parts, made, settings)
 
 
 def write_story_page(
@@ -139,7 +137,6 @@ def write_story_page(
     *,
     name: str,
     title: str,
-    claim: str,
     facts: Sequence[str],
     warning: str,
     body: Sequence[ShownBlock],
@@ -149,7 +146,7 @@ def write_story_page(
     """Write the page of a study that has a story.
 
     Args:
-        path, name, title, claim, facts, warning, made, settings: as of `write_study_page`.
+        path, name, title, facts, warning, made, settings: as of `write_study_page`.
         body: paragraphs in Markdown, tables and charts in reading order.
     """
     parts: list[str] = []
@@ -171,14 +168,13 @@ def write_story_page(
             caption = _PROSE.render(block.caption)
             plot = f"{grid(panels)}<figcaption>{caption}</figcaption>"
             parts.append(f'<section id="chart-{escape(block.name)}"><figure>{plot}</figure></section>')
-    _write(path, name, title, claim, facts, warning, parts, made, settings, charts)
+    _write(path, name, title, facts, warning, parts, made, settings, charts)
 
 
 def _write(
     path: Path,
     name: str,
     title: str,
-    claim: str,
     facts: Sequence[str],
     warning: str,
     parts: Sequence[str],
@@ -199,7 +195,6 @@ def _write(
             "data": json_text({"charts": chart_data(charts)}),
             "name": escape(name),
             "title": escape(title),
-            "claim": _PROSE.render(claim),
             "facts": escape(" · ".join(facts)),
             "warning": f'<p class="warning">{escape(warning)}.</p>' if warning else "",
             "sections": "\n\n".join(parts),

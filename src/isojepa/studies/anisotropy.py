@@ -3,7 +3,8 @@
 Claims: a white, aligned embedding takes the slowest functions there are. With rates K_i = -log rho_i the
 second Hermite polynomial of the slowest latent, of rate 2 min K, is slower than the fastest latent once
 max K > 2 min K: from there on whitening takes the square in its place. A square is not Gaussian, so SIGReg
-refuses it; and it tells a contrastive loss nothing that the slow latent has not told already.
+pays for it, and takes it only where the rates are far apart; and it tells a contrastive loss nothing that the
+slow latent has not told already.
 
     isojepa sweep anisotropy && isojepa study report anisotropy
 
@@ -94,7 +95,8 @@ STUDY = ReportStudy(
     title="Latents of unequal rates",
     claim=(
         "A latent that is more than twice as fast as the slowest is lost to whitening, which takes the "
-        "square of the slow one in its place. Gaussianity forbids the square; contrast has no use for it."
+        "square of the slow one in its place. SIGReg pays for the square, which is not Gaussian, and keeps "
+        "the fast latent unless the rates are far apart; contrast has no use for the square."
     ),
     source=(
         "Appendix F of Klindt, LeCun & Balestriero (2026): max K < 2 min K, and AnInfoNCE as a remedy; "

@@ -108,6 +108,9 @@ class Row:
         cpu_seconds: processor time of it; None in records from before it was kept.
         loss: the last window's mean loss in training; None if the run diverged before the first.
         record: name of the record's folder.
+        resumed_at: steps at which it was resumed from a checkpoint; none for a computation, which starts
+            again; None in records from before it was kept.
+        commit: of the checkout that made it; None in records from before it was kept, and of a wheel.
         path: where the record is; None if the row comes from a file of rows.
     """
 
@@ -120,11 +123,14 @@ class Row:
     loss: float | None
     record: str
     cpu_seconds: float | None = None
+    resumed_at: list[int] | None = None
+    commit: str | None = None
     path: Path | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """What is kept of the row, for JSON: all but where its record is."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "path"}
+        """What is kept of the row, for JSON: all but its folder, `resumed_at` and `commit` where known."""
+        omitted = {"path", *(name for name in ("resumed_at", "commit") if getattr(self, name) is None)}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in omitted}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Row":

@@ -24,6 +24,7 @@ def how_made(study: AnyStudy, evidence: Evidence) -> dict[str, str]:
     kept = [f"[{name}.json]({name}.json)" for name in study.sources or (study.name,)]
     what, without = ("Computing", "") if evidence.computed else ("Training", ", without the scoring")
     made = {
+        "Claim": study.claim,
         "Commands": f"`{evidence.sweep}`, then `{report}`",
         "Runs": f"{evidence.runs - evidence.missing} of {evidence.runs}: {endings}",
         what: f"{duration(evidence.seconds)} in all{without}",

@@ -15,9 +15,11 @@ from isojepa.config import config_from
 from isojepa.studies.bound_page import cell_of
 from isojepa.studies.bound_worlds import correlation
 from isojepa.studies.findings import Findings, Picture, Table
+from isojepa.studies.loss_predicts import SOURCES
 from isojepa.studies.loss_predicts_figure import by_correlation, scatters
 from isojepa.studies.measured import measured, told, unscored
 from isojepa.studies.rank_correlations import interval_text, rank_correlation, rank_table
+from isojepa.studies.statements import in_words, judge_lines
 from isojepa.studies.study import Row
 
 LOSSES = {
@@ -29,7 +31,8 @@ LOSSES = {
     "share": "nonlinear share",
 }
 ZOOM = 0.9
-_SIGREG = "trained with SIGReg"
+_ALIVE, _ZOOMED, _SIGREG = "without collapsed runs", f"R² > {ZOOM:g}", "trained with SIGReg"
+_HELD_OUT = ("alignment", "sigreg", "whitening")  # losses that every run has
 _WHITENING = 0.1  # default weight of the objective "whitening"
 
 Run = dict[str, Any]
@@ -74,6 +77,7 @@ def _run(row: Row) -> Run | None:
         "rho": rho,
         "dim": config.context.dim,
         "objective": config.objective.name,
+        "collapsed": row.status == "collapsed",
         **{name: measured(row, name) for name in ("alignment", "sigreg", "whitening", "delta")},
         "total": None,
         "share": None,
@@ -90,19 +94,22 @@ def _run(row: Row) -> Run | None:
 
 def _lines(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Spearman's correlation of R^2 with every loss, over several sets of runs."""
+    alive = [run for run in runs if not run["collapsed"]]
     zoomed = [run for run in runs if run["r2"] > ZOOM]
-    subsets: list[tuple[str, list[Run], Callable[[Run], Any] | None]] = [
-        ("all", list(runs), None),
-        ("all, within one study, ρ and dimension", list(runs), _world),
-        (f"R² > {ZOOM:g}", zoomed, None),
-        (f"R² > {ZOOM:g}, within one study, ρ and dimension", zoomed, _world),
-    ]
     sigreg = [run for run in runs if run["objective"] == "lejepa"]
-    subsets += [(_SIGREG, sigreg, None), (f"{_SIGREG}, within one study, ρ and dimension", sigreg, _world)]
-    subsets += [(f"{_SIGREG}, R² > {ZOOM:g}", [run for run in sigreg if run["r2"] > ZOOM], None)]
+    subsets: list[tuple[str, Sequence[Run], Callable[[Run], Any] | None]] = []
+    for name, chosen in (("all", runs), (_ALIVE, alive), (_ZOOMED, zoomed), (_SIGREG, sigreg)):
+        subsets += [(name, chosen, None), (f"{name}, within one study, ρ and dimension", chosen, _world)]
+    subsets += [(f"{_SIGREG}, {_ZOOMED}", [run for run in sigreg if run["r2"] > ZOOM], None)]
+    plane = [run for run in zoomed if run["study"] != "scaling"]
+    subsets += [(f"{_ZOOMED}, without scaling", plane, None)]
     for name in dict.fromkeys(run["study"] for run in runs):
         own = [run for run in runs if run["study"] == name]
         subsets += [(name, own, None), (f"{name}, within one ρ and dimension", own, _world)]
+        subsets += [(f"{name}, {_ALIVE}", [run for run in own if not run["collapsed"]], None)]
+        subsets += [(f"{name}, {_ZOOMED}", [run for run in zoomed if run["study"] == name], None)]
+        both = [run for run in sigreg if run["study"] == name and run["r2"] > ZOOM]
+        subsets += [(f"{name}, {_SIGREG}, {_ZOOMED}", both, None)]
     found = []
     for name, chosen, stratum in subsets:
         line: dict[str, Any] = {"subset": name, "runs": len(chosen)}
@@ -135,14 +142,17 @@ def _table(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 def _summary(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     named = {line["subset"]: line for line in lines}
-    whole, zoom = named.get("all"), named.get(f"R² > {ZOOM:g}")
+    whole, zoom = named.get("all"), named.get(_ZOOMED)
     if whole is None:
         return ["Too few runs are there yet to correlate anything."]
     texts = [
+        _by_experiment(named),
         _strongest(whole, "Over all runs"),
+        _strongest(named.get(_ALIVE), "Without collapsed runs"),
         _strongest(zoom, f"Among runs of R² > {ZOOM:g}, the published zoom,"),
+        _strongest(named.get(f"{_ZOOMED}, without scaling"), f"Among runs of R² > {ZOOM:g} without scaling"),
+        _strongest(named.get(_SIGREG), "Over the runs trained with SIGReg"),
     ]
-    texts.append(_strongest(named.get(_SIGREG), "Over the runs trained with SIGReg"))
     within = named.get("all, within one study, ρ and dimension")
     if within is not None and whole["alignment"] is not None and within["alignment"] is not None:
         texts.append(
@@ -161,6 +171,21 @@ def _summary(lines: Sequence[Mapping[str, Any]]) -> list[str]:
             + (": it is the one to compare encoders of different worlds by." if best else ".")
         )
     return [text for text in texts if text]
+
+
+def _by_experiment(named: Mapping[str, Mapping[str, Any]]) -> str:
+    """Whether alignment orders the converged runs of each experiment best, as published of all of them."""
+    lines = [
+        {"study": study} | {key: line[key].estimate for key in _HELD_OUT}
+        for study in SOURCES
+        if (line := named.get(f"{study}, {_ZOOMED}")) and all(line[key] is not None for key in _HELD_OUT)
+    ]
+    if not lines:
+        return ""
+    text = "{study} (alignment {alignment:+.2f}, SIGReg {sigreg:+.2f}, whitening {whitening:+.2f})"
+    judgement = judge_lines(lines, lambda line: line["alignment"] == min(map(line.get, _HELD_OUT)), text)
+    claim = f"In each experiment alignment is the loss that orders the runs of R² > {ZOOM:g} best"
+    return in_words(claim, judgement)
 
 
 def _strongest(line: Mapping[str, Any] | None, where: str) -> str:

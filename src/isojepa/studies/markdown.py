@@ -12,10 +12,9 @@ from isojepa.studies.study import AnyStudy
 
 
 def markdown_page(study: AnyStudy, evidence: Evidence, findings: Findings) -> str:
-    """The whole page: claim, what was found in its order, how it was made."""
+    """The whole page: what was found, the verdict first, and how it was made, with the claim."""
     parts = [
         f"# {study.title}",
-        study.claim,
         f"> {evidence.gap}." if evidence.gap else "",
         *(_story(study.name, findings) if findings.body else _summary_first(study.name, findings)),
         "## How it was made",

@@ -96,6 +96,7 @@ def told(rows: Sequence[Row]) -> str:
     """What was run, in a sentence: runs, steps, CPU time, and how they ended."""
     if not rows:
         return "No run is there yet."
+    rows = list({row.record: row for row in rows}.values())  # a run may stand under several labels
     steps = sorted({row.steps for row in rows})
     length = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}"
     ends = ", ".join(
@@ -106,3 +107,27 @@ def told(rows: Sequence[Row]) -> str:
     minutes = sum(row.seconds for row in rows) / 60
     text = f"{len(rows)} runs of {length} steps, {minutes:.0f} minutes of training in all"
     return f"{text}; {ends}." if ends else f"{text}."
+
+
+def gain_at_end(row: Row, share: float = 0.2) -> float | None:
+    """By how much the curve of a run rose in the last share of its steps; None where it has no such curve.
+
+    Example:
+        >>> row = Row({}, {}, {"curve": [[10, 0.5], [80, 0.6], [100, 0.7]]}, "done", 100, 1.0, 0.1, "")
+        >>> round(gain_at_end(row), 3)
+        0.1
+    """
+    curve = [(step, value) for step, value in row.scores.get("curve") or () if math.isfinite(value)]
+    if not curve:
+        return None
+    last, end = curve[-1]
+    earlier = [value for step, value in curve if step <= (1 - share) * last]
+    return end - earlier[-1] if earlier else None
+
+
+def trend(rows: Iterable[Row], tolerance: float) -> str | None:
+    """Return "still rising" if a curve gained more than a tolerance in its last fifth, else "flat"."""
+    gains = [gain for row in rows if (gain := gain_at_end(row)) is not None]
+    if not gains:
+        return None
+    return "still rising" if max(gains) > tolerance else "flat"

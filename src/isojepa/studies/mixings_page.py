@@ -186,6 +186,6 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         "What is published as VICReg is a whitening penalty and stands beside our whitening. VICReg is the "
         "variance and covariance terms of its own authors, with weights that were chosen on the spiral; "
         f"{RELEASED!r} has those of its released code, 25 : 25 : 1.",
-        "InfoNCE is published with the kernel exp(−d²), which does not fit the pairs; ours is matched to "
-        "them: exp(−d²/2σ²) with σ² = (1 − ρ²)/ρ.",
+        "InfoNCE is published with the kernel exp(−d²/2), by its losses, which does not fit the pairs; ours "
+        "is matched to them: exp(−d²/2σ²) with σ² = (1 − ρ²)/ρ.",
     ]

@@ -12,7 +12,9 @@ from isojepa.report.colors import COLORS
 from isojepa.report.drawing import plain_axes
 from isojepa.training.records import versions
 
-__all__ = ["COLORS", "markdown_table", "plain_axes", "write_figure", "write_results"]
+__all__ = ["COLORS", "markdown_table", "plain_axes", "verdict_first", "write_figure", "write_results"]
+
+_VERDICT = "\n## What we saw\n"  # the last section of a page's text
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -45,7 +47,7 @@ def write_results(
         out: folder, e.g. docs/results.
         name: of the study and of its files.
         rows: the numbers, one mapping per line of the table.
-        text: the page, in Markdown.
+        text: the page, in Markdown; see `verdict_first`.
         settings: seed and everything else that decides the numbers.
         seconds: how long the study took.
     """
@@ -57,7 +59,19 @@ def write_results(
         "rows": rows,
     }
     write_json(out / f"{name}.json", content)
-    write_text(out / f"{name}.md", text)
+    write_text(out / f"{name}.md", verdict_first(text))
+
+
+def verdict_first(text: str) -> str:
+    """A page whose last section, what was seen, stands below the title; one without it stays as it is.
+
+    Example:
+        >>> verdict_first("# Title\\n\\nClaim.\\n\\n## What we saw\\n\\n- It holds.\\n")
+        '# Title\\n\\n## What we saw\\n\\n- It holds.\\n\\nClaim.\\n'
+    """
+    head, _, verdict = text.partition(_VERDICT)
+    title, _, rest = head.partition("\n\n")
+    return f"{title}\n{_VERDICT}{verdict.rstrip()}\n\n{rest.rstrip()}\n" if verdict else text
 
 
 def write_figure(path: Path, figure: Figure) -> None:

@@ -24,7 +24,8 @@ PUBLISHED_RECIPE = Recipe(
     beta2=0.999,
     eval_every=2000,
 )
-PUBLISHED_SIGMA = 0.5**0.5  # its kernel exp(-d^2) is our exp(-d^2 / 2 sigma^2)
+# exp(-d^2 / 2): InfoNCE of h = z then has the published losses; with the exp(-d^2) of the text it does not
+PUBLISHED_SIGMA = 1.0
 PUBLISHED_OBJECTIVES = {
     "SIGReg": LeJEPASpec(weight=1e-3, slices=256),
     "whitening": WhiteningSpec(weight=1e-3),

@@ -121,6 +121,13 @@ def judge_lines(
     return judged((truth for truth, _, _ in found), **listed, **facts)
 
 
+def in_words(claim: str, judgement: Judgement) -> str:
+    """A claim, its verdict and the lines of `judge_lines`, for a report without a story."""
+    yes, no = judgement.facts["yes"], judgement.facts["no"]
+    lines = (f" In {yes}." if yes else "") + (f" Not in {no}." if no else "")
+    return f"**{claim}: {judgement.verdict}.** By the estimates.{lines}"
+
+
 def judged(truths: Iterable[bool], **facts: Value) -> Judgement:
     """The verdict of many answers, with how many of how many were yes as `good` and `asked`."""
     found = [bool(truth) for truth in truths]

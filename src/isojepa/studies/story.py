@@ -1,7 +1,7 @@
 """The story of a study: a Markdown file with all its words, whose placeholders the rows fill.
 
-The first paragraph is the claim. What comes before the first heading is the answer. Paragraphs are apart by
-empty lines; one that begins with a name in braces stands for more:
+The first paragraph is the claim, which the page has at its end. What comes before the first heading is the
+answer. Paragraphs are apart by empty lines; one that begins with a name in braces stands for more:
 
     {statement NAME: claim}             a conclusion, decided by the rows
     holds: They do at {good} places.    a sentence for each verdict, or for several: holds, in part: ...

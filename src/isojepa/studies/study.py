@@ -66,6 +66,8 @@ class Study:
             config, which is trained and scored.
         score: what is measured of a trained encoder in its world; by default `isojepa.studies.scores.score`.
             Its configs must then be no other study's: a record has one set of scores.
+        curve: a number measured while its encoders train, e.g. "r2": its values join the scores as `curve`,
+            [step, value] each.
         tables, charts, statements: what the story shows by name.
         numbers: rows -> what the story's sentences name besides.
         sources: studies all of whose runs it reads, if it makes none of its own: their rows are its rows.
@@ -78,6 +80,7 @@ class Study:
     story: Path
     measure: Callable[[Cell], Mapping[str, Any]] | None = None
     score: Callable[[nn.Module, Source], Mapping[str, Any]] = score
+    curve: str | None = None
     tables: Sequence[TableSpec] = ()
     charts: Sequence[ChartSpec] = ()
     statements: Sequence[Statement] = ()
@@ -237,6 +240,8 @@ def _row(cell: Cell, path: Path) -> Row | None:
             loss=numbers((result.get("metrics") or {}).get("loss")),
             record=path.name,
             cpu_seconds=None if (spent := result.get("cpu_seconds")) is None else float(spent),
+            resumed_at=result.get("resumed_at"),
+            commit=result.get("commit"),
             path=path,
         )
     except (ValueError, TypeError, AttributeError, KeyError):  # a file that holds something else

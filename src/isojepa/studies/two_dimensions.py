@@ -113,6 +113,7 @@ class Study:
             "record": record.path.name,
             "config": config.to_dict(),
             "versions": result["versions"],
+            "resumed_at": result.get("resumed_at"),
         }
 
 

@@ -178,7 +178,6 @@ def _write_page(
     page: dict[str, Any] = {
         "name": f"Study {study.name}, scale {evidence.scale}",
         "title": study.title,
-        "claim": study.claim,
         "facts": [fact for fact in (f"{runs} runs", spent, study.source) if fact],
         "warning": evidence.gap,
         "made": how_made(study, evidence),

@@ -28,13 +28,6 @@ _GRACE = 60.0  # seconds in which workers must have saved
 _LOOK = 2.0  # seconds between two looks at runs that are held elsewhere
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Worker:
     """One worker process.
 

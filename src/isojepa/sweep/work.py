@@ -4,13 +4,11 @@ import os
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from torch import nn
 
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
@@ -25,7 +23,6 @@ from isojepa.sweep.record_state import repair, state_of
 from isojepa.terminal import visible
 from isojepa.training.loop import RunWarning
 from isojepa.training.records import Record, RecordHeld
-from isojepa.worlds.source import Source
 
 NOTES = ".sweep"  # beside the records: logs, times, jobs
 _PATIENCE = 2.0  # seconds: others look at a lock for a moment only
@@ -120,7 +117,8 @@ def _compute(computation: Computation, path: Path, study: str) -> None:
         scores = found.measure(Cell(computation, {}))
         seconds, cpu_seconds = time.monotonic() - started, time.process_time() - spent
         record.save_scores(scores)
-        record.finish({"status": "done", "reason": "", "seconds": seconds, "cpu_seconds": cpu_seconds})
+        times = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        record.finish({"status": "done", "reason": "", **times, "resumed_at": []})
 
 
 def _train(config: Config, folder: str | Path) -> None:
@@ -137,24 +135,26 @@ def _score(path: Path, folder: str | Path, study: str) -> None:
         started = time.monotonic()
         encoder, world, _ = load_run(path)
         result = record.result or {}
+        measured = _study_of(study)
         try:
-            scores = dict(_scores_of(study)(encoder, world))
+            scores = dict((score if measured is None else measured.score)(encoder, world))
         except (ValueError, np.linalg.LinAlgError) as error:
             if result["status"] == "done" and not isinstance(error, NotFinite):
                 raise
             scores = {"unscored": str(error)}
+        if measured is not None and (name := measured.curve) is not None:
+            scores["curve"] = [[row["step"], row[name]] for row in record.metrics if name in row]
         record.save_scores(scores)
         times = {"scoring": time.monotonic() - started, "training": result["seconds"]}
         write_json(notes_path(folder, path.name, "json"), times)
 
 
-def _scores_of(study: str) -> Callable[[nn.Module, Source], Mapping[str, Any]]:
-    """What a study measures of an encoder; the general scores for a run that belongs to no known one."""
-    if study in STUDIES or Path(study).suffix == ".py":
-        (found,) = find_studies((study,))
-        if isinstance(found, Study):
-            return found.score
-    return score
+def _study_of(name: str) -> Study | None:
+    """The study that measures a run; None for a run of no known study, which has the general scores."""
+    if name in STUDIES or Path(name).suffix == ".py":
+        (study,) = find_studies((name,))
+        return study if isinstance(study, Study) else None
+    return None
 
 
 def _patiently(do: Callable[[], None]) -> None:

@@ -15,6 +15,7 @@ from isojepa.theory import (
     hermite,
     lamperti,
     latent_state,
+    lejepa,
     mismatch,
     pairs,
     planning,
@@ -115,6 +116,10 @@ CHECKS: tuple[Check, ...] = (
     lamperti.zero_flux,
     lamperti.predicted,
     lamperti.constant_diffusion,
+    lejepa.fisher,
+    lejepa.isotropic,
+    lejepa.finite_moments,
+    lejepa.mean_variance,
 )
 
 # what the table of the paper's appendix on Lean lists as axiomatized

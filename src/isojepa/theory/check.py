@@ -38,6 +38,7 @@ THEOREMS = {
     "alignment": "Social-JEPA: encoders of one world that differ by an invertible linear map",
     "dynamics": "Transitions under actions: what a rotation leaves of A and B, and what data tell of them",
     "naming": "Beyond the Gaussian: which latents an embedding lets one name, up to what",
+    "lejepa": "LeJEPA: why the isotropic Gaussian, and what finitely many moments do not see",
 }
 
 _EXACT = ("symbolic", "exact rational", "Groebner basis")

@@ -5,7 +5,7 @@
     E |e(y)|^2 <= ratio * moment,  y the state of the loop without e      density ratio
     |x - y| <= (...) / (1 - small gain)                                   peak gains, Lipschitz e
 
-The derivation is in `isojepa.plan.regret`, the functions in `isojepa.certificates.closed_loop`. Not in
+The derivation is in `isojepa.planning.regret`, the functions in `isojepa.certificates.closed_loop`. Not in
 the paper.
 """
 

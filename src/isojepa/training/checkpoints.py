@@ -37,6 +37,7 @@ class Progress:
         record: id of the record it belongs to; empty in a checkpoint of an older version, which has no
             checksum either.
         metrics_checksum: of those bytes.
+        resumed_at: steps at which the run was resumed from a checkpoint.
         source: the checkpoint that it was read from.
     """
 
@@ -49,6 +50,7 @@ class Progress:
     ranks: int = 1
     record: str = ""
     metrics_checksum: str = ""
+    resumed_at: list[int] = field(default_factory=list)
     source: Path | None = None
 
     def add(self, terms: list[float]) -> None:
@@ -114,6 +116,7 @@ def save(
         "ranks": str(progress.ranks),
         "scaler": json.dumps({} if scaler is None else scaler.state_dict()),
         "metrics_checksum": progress.metrics_checksum,
+        "resumed_at": json.dumps(progress.resumed_at),
         "tensors": str(len(tensors)),
         OWNER: progress.record,
     }
@@ -160,6 +163,7 @@ def load(
         raise ValueError(
             f"cannot go on from checkpoint {path}: {told}; delete that file to start the run again"
         ) from error
+    contents.progress.resumed_at.append(contents.progress.step)
     return contents.progress
 
 
@@ -200,6 +204,7 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         ranks=_whole(notes, "ranks", 1, math.inf, "1"),
         record=notes.get(OWNER, ""),
         metrics_checksum=notes.get("metrics_checksum", ""),
+        resumed_at=_steps(notes, step),
         source=path,
     )
     scale = json.loads(notes.get("scaler", "{}"))
@@ -234,6 +239,14 @@ def _whole(notes: Mapping[str, str], name: str, low: int, high: float, default: 
     return value
 
 
+def _steps(notes: Mapping[str, str], last: int) -> list[int]:
+    """The steps at which the run was resumed before."""
+    steps = json.loads(notes.get("resumed_at", "[]"))
+    if not isinstance(steps, list) or not all(type(step) is int and 0 < step <= last for step in steps):
+        raise ValueError(f"resumed_at must list steps of at least 1 and at most {last}, got {steps!r}")
+    return steps
+
+
 def _seconds(notes: Mapping[str, str], name: str, default: float = math.nan) -> float:
     try:
         value = float(notes[name]) if name in notes else default
@@ -266,6 +279,8 @@ def _states(tensors: Mapping[str, Tensor], optimizer: Optimizer) -> dict[int, di
                     f"the optimiser's {key} of parameter {index} must have shape {shape}, got "
                     f"{tuple(value.shape)}"
                 )
+            if key != "step":  # in the parameter's strides: fused optimizers pair elements by memory order
+                state[key] = torch.empty_like(parameters[index], dtype=value.dtype).copy_(value)
     return states
 
 

@@ -59,6 +59,9 @@ def check_result(result: Mapping[str, Any]) -> None:
         value = result.get(name, 0)
         if not _is_number(value) or not 0 <= value < math.inf:
             raise ValueError(f"{name} must be a number that is not negative, got {value!r}")
+    resumed_at = result.get("resumed_at", [])
+    if not isinstance(resumed_at, list) or not all(type(step) is int for step in resumed_at):
+        raise ValueError(f"resumed_at must list steps, got {resumed_at!r}")
     for name in ("metrics", "versions", "files", "source"):
         if not isinstance(result.get(name) or {}, dict):
             raise ValueError(f"{name} must be an object, got {result[name]!r}")

@@ -6,6 +6,10 @@ from typing import Any
 
 from isojepa.linear import collapsed
 
+MIN_STEPS = 100  # before that an embedding is untrained rather than collapsed
+_MAX_DEAD = (
+    0.5  # fraction of an embedding's directions with next to no variance, from which on it has collapsed
+)
 _RANK = 2.0  # effective dimensions, below which next to all of an embedding lies on one line
 
 
@@ -14,15 +18,18 @@ class Health:
 
     Args:
         models: names of the run's models; the first has the plain names of numbers, see `Spread`.
-        spreads: whether the objective asks for variance in every direction, see `Objective.spreads`. If not,
-            an embedding that has none at all has collapsed, or one whose RankMe, where it is measured, is
-            below 2: features behind a LayerNorm have a direction without variance whatever is learned.
+        spreads: whether the objective asks for variance in every direction, see `Objective.spreads`. Then an
+            embedding has collapsed if half of its directions are dead. If not, if it has no
+            variance at all, or if its RankMe, where it is measured, is below 2: features behind a LayerNorm
+            have a direction without variance whatever is learned.
+
+    Nothing is judged before step 100.
 
     Example:
         >>> health = Health(("encoder",))
-        >>> health.alarm({"step": 200, "smallest_variance": 1e-9, "mean_variance": 0.5})
-        "the embedding collapsed: its smallest variance is 1e-09 at step 200; raise the regularizer's weight"
-        >>> health.alarm({"step": 400, "smallest_variance": 1e-9, "mean_variance": 0.5})
+        >>> health.alarm({"step": 200, "dead_fraction": 0.5, "mean_variance": 0.5})[:40]
+        'the embedding collapsed: 50 % of its dir'
+        >>> health.alarm({"step": 400, "dead_fraction": 0.5, "mean_variance": 0.5})
         ''
     """
 
@@ -36,16 +43,18 @@ class Health:
 
     def collapse(self, row: Mapping[str, Any]) -> str:
         """Why a row of metrics says that an embedding has collapsed; nothing if it does not."""
+        if row.get("step", 0) < MIN_STEPS:
+            return ""
         for name in self.models:
-            smallest = row.get(self._named(name, "smallest_variance"))
+            dead = row.get(self._named(name, "dead_fraction"))
             whose = "the embedding" if len(self.models) == 1 else f"the embedding of {name!r}"
-            if smallest is None:
+            if dead is None:
                 continue
             mean = row[self._named(name, "mean_variance")]
-            if self.spreads and collapsed(smallest, mean):
+            if self.spreads and dead >= _MAX_DEAD:
                 return (
-                    f"{whose} collapsed: its smallest variance is {smallest:.2g} at step {row['step']}; "
-                    "raise the regularizer's weight"
+                    f"{whose} collapsed: {100 * dead:.0f} % of its directions have no variance at step "
+                    f"{row['step']}; raise the regularizer's weight"
                 )
             rank = row.get(self._named(name, "rankme"), math.inf)
             if not self.spreads and (collapsed(mean, mean) or rank < _RANK):

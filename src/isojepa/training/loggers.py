@@ -1,8 +1,10 @@
-"""Loggers: where a run's metrics go besides its record. They need `pip install "isojepa[loggers]"`."""
+"""Loggers: where a run's metrics go besides its record. They need the extra "loggers"."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+from isojepa.importing import install_hint
 
 
 class Logger(Protocol):
@@ -31,7 +33,7 @@ class TensorBoard:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ImportError('TensorBoard needs: pip install "isojepa[loggers]"') from error
+            raise ImportError(f"TensorBoard needs: {install_hint('loggers')}") from error
         self._open: Callable[[int], Any] = lambda step: SummaryWriter(str(folder), purge_step=step)
         self._writer: SummaryWriter | None = None
 
@@ -73,7 +75,7 @@ class WeightsAndBiases:
         try:
             import wandb
         except ImportError as error:
-            raise ImportError('Weights & Biases needs: pip install "isojepa[loggers]"') from error
+            raise ImportError(f"Weights & Biases needs: {install_hint('loggers')}") from error
         settings: dict[str, Any] = {
             "project": project,
             "dir": str(folder),

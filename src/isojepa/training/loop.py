@@ -19,10 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
+from isojepa.encoders.model import as_model
 from isojepa.encoders.modes import evaluating
 from isojepa.encoders.norms import synchronised
+from isojepa.encoders.world_model import WorldModel
 from isojepa.evaluations import Evaluation, default_evaluations
 from isojepa.files import make_folder
+from isojepa.objectives.objective import as_objective
 from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.averages import WeightAverage
@@ -36,7 +39,7 @@ from isojepa.training.learner import Call, Learner, check_models, named_models
 from isojepa.training.loggers import Logger
 from isojepa.training.pace import Pace
 from isojepa.training.parameters import decayed_groups
-from isojepa.training.recipe import Recipe, Settings
+from isojepa.training.recipe import Recipe, Settings, check_settings
 from isojepa.training.records import Record
 from isojepa.training.run import Run, RunWarning
 from isojepa.training.schedules import SCHEDULES
@@ -44,7 +47,9 @@ from isojepa.training.shares import Shares, check_alike
 from isojepa.training.team import BROKEN, FINE, STOP, Team
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.brought import as_source, own_batch
+from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.source import Source, summary
+from isojepa.worlds.windows import Windows
 
 __all__ = ["Run", "RunWarning", "fit"]
 
@@ -74,8 +79,8 @@ def fit(
     Args:
         model: maps observations to embeddings, see `isojepa.encoders.Model`; or several by name. Trained in
             place.
-        source: where batches come from, e.g. a `World`; or pairs, `(x, x_next)` or a DataLoader of them (see
-            `isojepa.worlds.brought`), whose batch size is taken if none is given.
+        source: where batches come from, e.g. a `World`; recorded `Episodes`; or pairs, `(x, x_next)` or a
+            DataLoader of them (see `isojepa.worlds.brought`), whose batch size is taken if none is given.
         objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
         recipe: steps, batch, learning rate, devices, ...
         evaluations: what is measured while it trains; by default recovery where the source knows its
@@ -95,9 +100,14 @@ def fit(
         ValueError: the model does not fit the source, or the record is not this run's.
     """
     models = named_models(model)
+    source = _windows(source, objective, models)
     if recipe is None and "batch" not in settings and (own := own_batch(source)) is not None:
         settings = {"batch": own, "batch_start": None, **settings}
     source = as_source(source, "source")
+    for module in models.values():
+        if isinstance(module, WorldModel):
+            module.calibrate(source)
+    check_settings(settings)
     recipe = replace(recipe or Recipe(), **settings).checked()
     tried = source.sample(_TRIED, generator(0, "probe"))
     check_models(models, objective, tried)
@@ -118,6 +128,22 @@ def fit(
             training.record = folder
         run = training.finished() if done else training.run(progress)
     return run.warned() if team.first else run
+
+
+def _windows(source: Any, objective: Callable[..., Any], models: Mapping[str, nn.Module]) -> Any:
+    """Recorded episodes as windows of the length that the objective needs; other sources as they are."""
+    if not isinstance(source, Episodes | Windows):
+        return source
+    answering = {name: as_model(module) for name, module in models.items()}
+    length = as_objective(objective).window(answering)
+    if isinstance(source, Episodes):
+        if (longest := int(source.lengths.max())) <= length:
+            raise ValueError(
+                f"episodes must have more than {length} steps, context and rollout, got {longest} at most: "
+                "lower the objective's rollout or the model's context, or collect longer episodes"
+            )
+        return source.windows(length)
+    return source.with_length(length) if length > source.length else source
 
 
 class _Training:
@@ -376,12 +402,14 @@ class _Training:
                     "seconds": self.state.seconds,
                     "cpu_seconds": self.state.cpu_seconds,
                     "ranks": self.team.size,
+                    "resumed_at": self.state.resumed_at,
                     "source": summary(self.source),
                 }
             )
             self.record.drop_checkpoint()
         self.team.by_first(lambda: None)  # nobody leaves before the record is whole
-        return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record)
+        facts = summary(self.source)
+        return Run(self.models, status, reason, self.metrics, self.state.seconds, self.record, facts)
 
     def finished(self) -> Run:
         """The run of a record that is already complete."""
@@ -392,7 +420,8 @@ class _Training:
             module.eval()
         result = record.result or {}
         seconds = float(result["seconds"])
-        return Run(self.models, result["status"], result["reason"], record.metrics, seconds, record)
+        facts = result.get("source") or {}
+        return Run(self.models, result["status"], result["reason"], record.metrics, seconds, record, facts)
 
     def _weights(self) -> list[tuple[str, nn.Module]]:
         """What a record keeps weights of: the models and, if it is a module, the objective."""

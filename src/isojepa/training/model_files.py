@@ -6,7 +6,7 @@ The header's note "isojepa" is JSON: "model" says how the module is made again, 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from isojepa.files import plain
 from isojepa.opening import parse_json
-from isojepa.training.rebuilding import rebuild, recipe_of
+from isojepa.training.rebuilding import Bounded, rebuild, recipe_of
 from isojepa.training.tensors import load_tensors, save_tensors
 
 _NOTE = "isojepa"
@@ -32,12 +32,15 @@ def save_model(path: Path, module: nn.Module, notes: Mapping[str, Any]) -> bool:
     return made is not None
 
 
-def load_model(path: Path, module: nn.Module | None = None) -> tuple[nn.Module, dict[str, Any]]:
+def load_model(
+    path: Path, module: nn.Module | None = None, trust: Collection[str] = ()
+) -> tuple[nn.Module, dict[str, Any]]:
     """The module of a file, in evaluation mode, and the notes about it.
 
     Args:
         path: what `save_model` wrote.
         module: to put the weights into; by default one is made as the file says.
+        trust: Python modules that may be imported to make it; see `isojepa.training.rebuilding`.
 
     Raises:
         ValueError: the file is damaged or something else, or nobody knows how to make the module.
@@ -56,7 +59,8 @@ def load_model(path: Path, module: nn.Module | None = None) -> tuple[nn.Module, 
             raise ValueError(
                 f"{path} does not say how its module is made: hand one in, load(file, model=MyModel(...))"
             )
-        module = rebuild(notes["model"])
+        with Bounded(path):
+            module = rebuild(notes["model"], trust)
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:

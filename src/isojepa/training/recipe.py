@@ -1,6 +1,8 @@
 """The recipe of a training run: how long, how fast, on what. The defaults live here."""
 
+import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -104,6 +106,37 @@ class Recipe:
             raise ValueError(unknown("precision", self.precision, PRECISIONS))
         choose("schedule", self.schedule, SCHEDULES)
         return self
+
+
+SYNONYMS = {  # names of other libraries for settings of a recipe
+    "lr": "learning_rate",
+    "batch_size": "batch",
+    "epochs": "steps",
+    "max_steps": "steps",
+    "max_epochs": "steps",
+    "iterations": "steps",
+    "wd": "weight_decay",
+    "device": "accelerator",
+    "gpus": "devices",
+    "num_workers": "workers",
+    "grad_clip": "clip",
+    "ema": "average",
+    "dtype": "precision",
+}
+
+
+def check_settings(settings: Iterable[str]) -> None:
+    """See that keywords are settings of a recipe.
+
+    Raises:
+        TypeError: one is none; the message names the one that is meant.
+    """
+    names = [item.name for item in dataclasses.fields(Recipe)]
+    for name in settings:
+        if name in SYNONYMS:
+            raise TypeError(f"fit takes no setting {name!r}; did you mean {SYNONYMS[name]!r}?")
+        if name not in names:
+            raise TypeError(unknown("a setting of fit", name, names))
 
 
 class Settings(TypedDict, total=False):

@@ -17,9 +17,11 @@ one, never through a link, and only by who holds the record's lock.
 """
 
 import contextlib
+import functools
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,7 @@ from isojepa.version import __version__
 PARTS = ("objective", "checkpoint", "config", "result", "metrics", "scores")  # names that no model can have
 METRICS = 100 << 20  # bytes of metrics.jsonl at most: hundreds of thousands of rows
 # in a row of metrics, besides loss and scores
-GAUGES = ("smallest_variance", "mean_variance", "gradient_norm", "learning_rate")
+GAUGES = ("smallest_variance", "mean_variance", "dead_fraction", "gradient_norm", "learning_rate")
 
 
 class RecordHeld(ValueError):
@@ -297,6 +299,10 @@ class Record:
         except RuntimeError as error:
             raise ValueError(f"{path} does not fit the {part} of its config: {error}") from error
 
+    def weights(self, part: str) -> Path:
+        """The file with the weights of a part; the checkpoint of a run that is not finished."""
+        return self.path / f"{part}{WEIGHTS}" if self.result is not None else self.checkpoint
+
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models of the run, the first of which is the one that is used afterwards."""
@@ -356,7 +362,7 @@ class Record:
         """Write how the run ended."""
         content = self.metrics_content
         counted = {"metrics.jsonl": {"size": len(content), "checksum": checksum(content)}}
-        whole = plain({**result, "files": counted, "versions": versions()})
+        whole = plain({**result, "files": counted, "versions": versions(), "commit": source_commit()})
         write_json(self.path / "result.json", sealed(whole))
         self._result = whole
 
@@ -370,6 +376,25 @@ def versions() -> dict[str, str]:
         "machine": platform.machine(),
         "threads": str(torch.get_num_threads()),
     }
+
+
+@functools.cache
+def source_commit() -> str | None:
+    """Commit of the checkout that the package is imported from, "+" behind it if files differ; else None.
+
+    Read once, when the process first asks: the modules in memory are those of its start.
+    """
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit, changes = (
+            subprocess.check_output(["git", *words], cwd=root, text=True, stderr=subprocess.DEVNULL).strip()
+            for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "-uno", "src"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{commit}+" if changes else commit
 
 
 def _check_counted(content: bytes, counted: Any) -> None:

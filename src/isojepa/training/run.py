@@ -26,6 +26,7 @@ class Run:
         metrics: one row per evaluation.
         seconds: training time.
         record: the run's folder, if it has one.
+        source: what is known of the training data, e.g. the hashes of its episodes.
     """
 
     models: Mapping[str, nn.Module]
@@ -34,6 +35,7 @@ class Run:
     metrics: list[dict[str, Any]] = field(repr=False)
     seconds: float
     record: Record | None
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def encoder(self) -> nn.Module:

@@ -70,6 +70,12 @@ def cue_of(naming: Naming, axis: int, tolerance: float) -> Cue:
         linked = f"it depends on another axis (a function of it by {by:.2f}), as no independent latent would"
         return Cue("none", Cause.DEPENDENT, linked)
     shape, rate_cue = naming.by_shape[axis][others].all(), naming.by_rate[axis][others].all()
+    rejected = naming.rejected[axis]
+    # a shape is that of a latent only if axes are independent; rates bear what an encoder leaves
+    counted = rejected & (naming.links[axis] > _DEPENDENT) if rate_cue else rejected
+    if counted.any() and not _explained(naming, axis):
+        linked = "it is not independent of another axis: what their waves share is beyond chance (HSIC)"
+        return Cue("none", Cause.DEPENDENT, linked)
     if shape and rate_cue:
         return Cue("shape or rate")
     return Cue("shape" if shape else "rate" if rate_cue else "shape and rate")
@@ -87,6 +93,14 @@ def _slowest(naming: Naming, axis: int) -> bool:
     faster = rate > _SLOWER * rate[axis]
     functions = naming.carried[axis] > _CARRIED * naming.links[axis]
     return bool((faster & functions)[others].all())
+
+
+def _explained(naming: Naming, axis: int) -> bool:
+    """Whether all axes that it is not independent of are its harmonics, with or without another latent."""
+    rejected = naming.rejected[axis]
+    if naming.correlation is None or naming.unexplained[axis][rejected].any():
+        return False
+    return bool((naming.links[axis] > _DEPENDENT)[rejected].all()) and _slowest(naming, axis)
 
 
 def few_rows(rows: int, dim: int) -> str:

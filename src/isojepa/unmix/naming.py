@@ -31,6 +31,7 @@ from torch import Tensor
 
 from isojepa.linear import nearest_rotation
 from isojepa.unmix.departures import departures, refuted_departures, shown_departures, world_departure
+from isojepa.unmix.independence import judge_independence
 from isojepa.unmix.rotations import (
     Pass,
     Rotation,
@@ -91,6 +92,7 @@ class Naming:
         hinted: (dim, dim) whether a pair would be told apart by shape if all shapes were trusted.
         links: (dim, dim) the largest such correlation of every pair.
         carried: (dim, dim) the largest correlation of a function of each axis with each other axis itself.
+        rejected, unexplained: (dim, dim) pairs whose independence is rejected, see `Independence`.
         excess: by how much the angles between both halves are larger than rows that do not depend on their
             neighbours would make them, as a factor of the variance.
     """
@@ -109,6 +111,8 @@ class Naming:
     hinted: np.ndarray
     links: np.ndarray
     carried: np.ndarray
+    rejected: np.ndarray
+    unexplained: np.ndarray
     excess: float
 
 
@@ -156,6 +160,7 @@ def name_axes(
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     together = groups[:, None] == groups
     links, partner, dependent, carried = _look_for_dependence(sample, rotation.matrix)
+    independence = judge_independence(_along_axes(sample, rotation.matrix))
     return Naming(
         by_shape=by_shape,
         by_rate=by_rate,
@@ -171,6 +176,8 @@ def name_axes(
         hinted=hinted,
         links=links,
         carried=carried,
+        rejected=independence.rejected,
+        unexplained=independence.unexplained,
         excess=_excess(cosines, halves, order, len(sample.first)),
     )
 
@@ -220,6 +227,12 @@ def find_halves(
 def turned(white: Tensor, matrix: np.ndarray) -> Tensor:
     """White rows along the axes of a rotation; the values of an axis stand together in memory."""
     return (torch.from_numpy(matrix).to(white.dtype) @ white.T).T
+
+
+def _along_axes(sample: Sample, matrix: np.ndarray) -> np.ndarray:
+    """Rows of the first view along the axes, evenly spaced: about `_RANKED` at most."""
+    step = max(1, len(sample.first) // _RANKED)
+    return np.asarray(turned(sample.first[::step], matrix).double().numpy())
 
 
 def _measure(sample: Sample, half: Rotation, match: np.ndarray) -> Evidence:

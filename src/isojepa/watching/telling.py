@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isojepa.files import write_whole
+from isojepa.terminal import aligned
 
 _COLUMNS = {
     "step": "step",
@@ -44,10 +45,7 @@ def table_of(rows: Sequence[Mapping[str, float]]) -> str:
     cells = [[_COLUMNS[key] for key in keys]]
     for row in rows:
         cells.append([f"{row[key]:.0f}" if key == "step" else _number(row[key]) for key in keys])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells
-    )
+    return "\n".join(aligned(cells))
 
 
 def draw(rows: Sequence[Mapping[str, float]], path: str | Path, title: str) -> Path:

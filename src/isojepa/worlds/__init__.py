@@ -7,7 +7,7 @@ from isojepa.worlds.copula import Copula
 from isojepa.worlds.episodes import Episodes, read_episodes, write_episodes
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.langevin import Langevin
-from isojepa.worlds.lift import Lift
+from isojepa.worlds.lift import Lift, Perceptron
 from isojepa.worlds.mixings import (
     AdditiveCoupling,
     AffineCoupling,
@@ -49,6 +49,7 @@ __all__ = [
     "Pairs",
     "Parabola",
     "Path",
+    "Perceptron",
     "Process",
     "Reacher",
     "Recorded",

@@ -227,7 +227,7 @@ def _by_processes(scene: Scene, parts: Path, missing: list[int], way: str) -> No
     count = min(scene.processes, len(missing))
     settings = {item.name: getattr(scene, item.name) for item in dataclasses.fields(scene)}  # type: ignore[arg-type]
     kind = f"{type(scene).__module__}:{type(scene).__qualname__}"
-    task = {"kind": kind, "settings": plain(settings), "parts": str(parts)}
+    task = {"kind": kind, "settings": plain(settings), "parts": str(parts), "parent": os.getpid()}
     # what was found to draw need not be found again, in each process
     environment = {**os.environ, VARIABLE: way} if way else dict(os.environ)
     running = []
@@ -274,6 +274,8 @@ def main() -> int:
     module, _, name = task["kind"].partition(":")
     scene: Scene = getattr(importlib.import_module(module), name)(**settings)
     for block in task["blocks"]:
+        if os.getppid() != task["parent"]:  # the caller has ended
+            return 1
         if _block(scene, Path(task["parts"]), block) is None:  # else of a run that was killed, and went on
             _write(scene, Path(task["parts"]), block)
     return 0

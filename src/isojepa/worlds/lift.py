@@ -1,4 +1,4 @@
-"""A mixing into more dimensions than there are latents, which can be undone."""
+"""Random networks that can be undone: into more dimensions than there are latents, and a deep square one."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -107,6 +107,82 @@ class LiftSpec(MixingSpec):
 
     def observed(self, dim: int) -> int:
         return 2 * dim if self.observed_dim is None else self.observed_dim
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """A random deep network: `layers` rotations, each but the last followed by a leaky ReLU.
+
+    The mixing of the literature on nonlinear ICA (Hyvarinen & Morioka 2016): piecewise linear, with kinks
+    wherever a hidden unit changes sign. Units are scaled to variance 1 for N(0, I) latents.
+
+    Args:
+        dim: number of latent and of observed coordinates.
+        layers: number of rotations.
+        slope: of the leaky ReLU below zero, in (0, 1].
+        seed: draws the rotations.
+
+    Example:
+        >>> mixing = Perceptron(dim=3)
+        >>> z = torch.tensor([[0.5, -1.0, 2.0]])
+        >>> torch.allclose(mixing.inverse(mixing(z)), z, atol=1e-5)
+        True
+    """
+
+    dim: int
+    layers: int = 3
+    slope: float = 0.2
+    seed: int = 0
+    rotations: tuple[Tensor, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_positive(dim=self.dim, layers=self.layers)
+        if not 0 < self.slope <= 1:
+            raise ValueError(f"slope must lie in (0, 1], got {self.slope}")
+        sources = (generator(self.seed, "perceptron", layer) for layer in range(self.layers))
+        object.__setattr__(self, "rotations", tuple(orthogonal(self.dim, source) for source in sources))
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of a leaky ReLU of N(0, 1)."""
+        mean = (1 - self.slope) / math.sqrt(2 * math.pi)
+        return mean, math.sqrt((1 + self.slope**2) / 2 - mean**2)
+
+    def __call__(self, z: Tensor) -> Tensor:
+        check_last(z, self.dim)
+        mean, deviation = self._moments
+        *inner, outer = (rotation.to(z) for rotation in self.rotations)
+        for rotation in inner:
+            z = (torch.nn.functional.leaky_relu(z @ rotation.T, self.slope) - mean) / deviation
+        return z @ outer.T
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """Return z, layer by layer from the last."""
+        check_last(x, self.dim)
+        mean, deviation = self._moments
+        *inner, outer = (rotation.to(x) for rotation in self.rotations)
+        x = x @ outer
+        for rotation in reversed(inner):
+            x = torch.nn.functional.leaky_relu(x * deviation + mean, 1 / self.slope) @ rotation
+        return x
+
+
+@register("mixing", "perceptron")
+@dataclass(frozen=True)
+class PerceptronSpec(MixingSpec):
+    """A random deep network: rotations and leaky ReLUs."""
+
+    costless: ClassVar = ("mixing_seed", "mixing_slope")
+    mixing_layers: int = 3
+    """Number of rotations, with a leaky ReLU between two of them."""
+    mixing_slope: float = 0.2
+    """Slope of the leaky ReLU below zero, in (0, 1]."""
+    mixing_seed: int = 0
+    """Draws the rotations."""
+
+    def build(self, context: Context) -> Mixing:
+        return Perceptron(context.latents, self.mixing_layers, self.mixing_slope, self.mixing_seed)
 
 
 def orthogonal(dim: int, source: torch.Generator) -> Tensor:

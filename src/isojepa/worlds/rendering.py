@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.arguments import check_count
+from isojepa.importing import install_hint
 
 BACKENDS = ("egl", "osmesa")
 VARIABLE = "MUJOCO_GL"
@@ -100,7 +101,7 @@ def import_suite() -> Any:
     from importlib.util import find_spec
 
     if find_spec("dm_control") is None:
-        raise ImportError("this needs dm_control: pip install 'isojepa[mujoco]'")
+        raise ImportError(f"this needs dm_control: {install_hint('mujoco')}")
     way = ""
     with contextlib.suppress(NoRendering):  # physics needs no pictures
         way = backend()
@@ -182,7 +183,7 @@ def _check_installed() -> None:
     from importlib.util import find_spec
 
     if find_spec("mujoco") is None:
-        raise ImportError("simulated scenes need MuJoCo: pip install 'isojepa[mujoco]'")
+        raise ImportError(f"simulated scenes need MuJoCo: {install_hint('mujoco')}")
 
 
 def _tried(name: str) -> str:

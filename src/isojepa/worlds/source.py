@@ -217,7 +217,12 @@ def held_out(source: Source) -> Source:
 def summary(source: Source) -> dict[str, Any]:
     """What a record keeps of its source: shapes of views, number of states and classes, what it describes."""
     facts = source.facts
-    known = {"shapes": facts.shapes, "size": facts.size, "classes": facts.classes}
+    known = {
+        "shapes": facts.shapes,
+        "size": facts.size,
+        "classes": facts.classes,
+        "actions": facts.actions,
+    }
     return known | (source.describe() if described(source) else {})
 
 

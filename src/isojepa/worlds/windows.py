@@ -5,7 +5,9 @@ actions are `batch.actions`, (batch, k, dim): action i leads from view i to view
 random with replacement, all alike. Observations stay where they are, memory-mapped or not.
 """
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,13 @@ class Windows:
         states: in the same form as the observations: what was true, where it is known.
         ordered: give the drawn windows path after path; see `in_order`.
         transform: applied to observations (batch, ...) as they are drawn; by default they become float32.
+        held_out: windows of other episodes, which training never sees.
+        bounds: (low, high) of the actions, (dim,) each, where they are known; of one-hot actions low is the
+            number of the first.
 
     Raises:
         ValueError: there are no actions or none that varies, lengths differ, values are missing, or no path
-        is
-            long enough.
+            is long enough.
 
     Example:
         >>> from isojepa.seeds import generator
@@ -52,6 +56,8 @@ class Windows:
         states: Any = None,
         ordered: bool = False,
         transform: Callable[[Tensor], Tensor] | None = None,
+        held_out: "Windows | None" = None,
+        bounds: tuple[Any, Any] | None = None,
     ) -> None:
         if actions is None:
             raise ValueError("actions must be recorded, got None: without them, use isojepa.worlds.Observed")
@@ -60,6 +66,7 @@ class Windows:
         self.states = None if states is None else Trajectories.of("states", states)
         self.length = check_count("length", length)
         self.ordered, self.transform = ordered, transform
+        self.aside, self.bounds = held_out, bounds
         if self.observations.longest <= self.length:
             raise ValueError(
                 f"length must be less than the {self.observations.longest} steps of the longest path, "
@@ -77,6 +84,8 @@ class Windows:
             shapes=(shape[1:],) * (self.length + 1),
             ordered=True,
             actions=int(self.actions.shape[0]),
+            described=True,
+            holding=held_out is not None,
         )
 
     @property
@@ -104,6 +113,23 @@ class Windows:
         views = tuple(self._seen(path, step) for step in steps)
         return Batch(views, z=z, actions=_floats(taken), ids=torch.from_numpy(path))
 
+    def held_out(self) -> "Windows":
+        """Windows of the episodes that training never sees; these where none are held out."""
+        return self if self.aside is None else self.aside
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """One of each episode, see `episode_hashes`."""
+        return tuple(episode_hashes(self.observations, self.actions))
+
+    def describe(self) -> dict[str, Any]:
+        """What a run directory keeps of the data: the hashes of the episodes."""
+        return {"kind": "episodes", "episodes": list(self.hashes)}
+
+    def with_length(self, length: int) -> "Windows":
+        """The same recording in windows of another length."""
+        return self._copy(np.arange(self.paths), self.ordered, length)
+
     def in_order(self) -> "Windows":
         """The same recording, whose windows come path after path."""
         return self._copy(np.arange(self.paths), ordered=True)
@@ -118,14 +144,17 @@ class Windows:
         train, other = split_paths(self.observations.lengths, self.length, held_out, seed)
         return self._copy(train, self.ordered), self._copy(other, self.ordered)
 
-    def _copy(self, paths: np.ndarray, ordered: bool) -> "Windows":
+    def _copy(self, paths: np.ndarray, ordered: bool, length: int = 0) -> "Windows":
+        aside = self.aside if self.aside is None or not length else self.aside.with_length(length)
         return Windows(
             self.observations.subset(paths),
             self.actions.subset(paths),
-            length=self.length,
+            length=length or self.length,
             states=None if self.states is None else self.states.subset(paths),
             ordered=ordered,
             transform=self.transform,
+            held_out=aside,
+            bounds=self.bounds,
         )
 
     def _seen(self, path: np.ndarray, step: np.ndarray) -> Tensor:
@@ -169,3 +198,17 @@ class Windows:
 
 def _floats(values: np.ndarray) -> Tensor:
     return torch.from_numpy(np.asarray(values)).float()
+
+
+def episode_hashes(observations: Trajectories, actions: Trajectories) -> Iterable[str]:
+    """A hash of each episode: its observations and the actions between them, 16 hex digits.
+
+    Two copies of an episode have one hash, also if one of them was stored in float64.
+    """
+    for path, length in enumerate(observations.lengths):
+        digest = hashlib.blake2b(digest_size=8)
+        for values, rows in ((observations, length), (actions, length - 1)):
+            part = values.gather(np.full(rows, path), np.arange(rows))
+            part = part.astype(np.float32) if part.dtype.kind == "f" else part
+            digest.update(np.ascontiguousarray(part).tobytes())
+        yield digest.hexdigest()

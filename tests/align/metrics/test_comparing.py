@@ -103,3 +103,21 @@ def test_states_with_several_rows_stay_together():
     assert found.scored == 120
     assert "rows of one state are re-paired one by one" in found.aligned["R2"].note
     assert found.aligned["R2"].value == m.r2(x, y, ids=ids, ridge=found.map.ridge_).value
+
+
+def test_scores_of_dependent_rows_have_no_interval_and_no_chance():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 300, 3)).cumsum(1)
+    found = m.compare(x, y, ks=(1, 5))
+    assert found.effective < 20
+    assert {one.p for one in (*found.raw.values(), *found.aligned.values())} == {None}
+    assert found.to_dict()["raw"]["CKA"]["interval"] == [None, None]
+    assert f"{found.effective} effective rows, too few to tell, 20 are needed" in str(found)
+    repeated = np.arange(300) % 30
+    found = m.compare(*(rng.normal(size=(2, 30, 3))[:, repeated]), ids=repeated, ks=(1, 5))
+    assert found.effective == 30
+    assert found.raw["CKA"].chance is None
+    iid = m.compare(*rng.normal(size=(2, 300, 3)), ks=(1, 5))
+    assert iid.effective == 300
+    assert iid.raw["CKA"].p is not None
+    assert not iid.dependence

@@ -79,8 +79,8 @@ def test_each_violation_fails_its_line(world, name, of, dim):
 
 
 def test_lines_come_in_order_with_words_and_plain_values():
-    lines = check_assumptions(*worlds.two_speeds(600, 3), observations=np.ones((600, 2, 2)), draws=59)
-    assert [line.name for line in lines] == [*NAMES, "completeness"]
+    lines = check_assumptions(*worlds.two_speeds(600, 3), draws=59)
+    assert [line.name for line in lines] == [*NAMES]
     for line in lines:
         assert line.of == "latents"
         assert line.sentence.endswith(".")
@@ -128,7 +128,7 @@ def test_fewer_than_twenty_samples_are_unclear(n):
 
 @pytest.mark.parametrize(("n", "dim"), [(20, 1), (20, 5), (25, 100), (64, 64)])
 def test_few_samples_are_borne(n, dim):
-    found = verdicts(*worlds.gaussian(n, dim), observations=worlds.gaussian(n, 3)[0], draws=39)
+    found = verdicts(*worlds.gaussian(n, dim), draws=39)
     assert list(found.values()).count("unclear") >= 4
 
 

@@ -19,7 +19,7 @@ from tests.reference.distance_correlation import distance_correlation_of_ranks
 
 
 def line(z, z_next=None, of="latents", rows=1000, draws=99, seed=0):
-    return check_independence(draw_sample(z, z_next, None, of, seed), rows, draws, 0.95)
+    return check_independence(draw_sample(z, z_next, of, seed), rows, draws, 0.95)
 
 
 def source():

@@ -16,7 +16,7 @@ from tests.certificates.assumptions.worlds import both, duplicated, gaussian, ha
 
 
 def line(z, z_next=None, of="embeddings", rows=2000, seed=0):
-    sample = draw_sample(z, z_next, None, of, seed)
+    sample = draw_sample(z, z_next, of, seed)
     rates = measure_rates(sample) if z_next is not None else None
     return check_dimension(sample, rates, search_directions(sample, rows), rows, 0.95)
 

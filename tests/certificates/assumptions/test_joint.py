@@ -9,7 +9,6 @@ from isojepa.certificates.assumptions.joint import (
     check_joint,
     left_functions,
     start_functions,
-    within,
     worst_plane,
 )
 from isojepa.certificates.assumptions.sample import draw_sample
@@ -17,7 +16,7 @@ from tests.certificates.assumptions.worlds import both, gaussian, rotation, swir
 
 
 def line(h, h_next, seed=0, draws=79, of="embeddings"):
-    return check_joint(draw_sample(h, h_next, None, of, seed), 2000, draws, 0.95)
+    return check_joint(draw_sample(h, h_next, of, seed), 2000, draws, 0.95)
 
 
 def products(z, count, dim=2):
@@ -127,14 +126,3 @@ def test_the_worst_plane_is_the_one_with_the_largest_sum_of_squares():
 
     planes = [(i, j) for i in range(5) for j in range(i + 1, 5)]
     assert worst_plane(start, left) == max(planes, key=lambda plane: squares(*plane))
-
-
-def test_what_a_bound_allows_does_not_fail_beside_it():
-    found = line(*both(lambda z: swirl(z, 0.1), gaussian(20_000, 2)))
-    assert found.verdict == "fails"
-    beside = within(found, 0.03)
-    assert beside.verdict == "unclear"
-    assert beside.sentence.endswith("no exact rotation, but the bound allows as much.")
-    assert within(found, 0.001) == found
-    strong = line(*both(lambda z: swirl(z, 0.5), gaussian(20_000, 2)))
-    assert within(strong, 0.05).verdict == "fails"  # it misses 11 %

@@ -3,7 +3,7 @@
 import pytest
 
 from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.assumptions.line import bounded, judge
+from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, bounded, judge, together
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,16 @@ def test_details_are_bounded():
 def test_small_is_counted_from_the_value_of_no_effect():
     assert judge(0.01, 0.05, 1.2, 1.5, 1.1, none=1.0) == "holds"
     assert judge(0.01, 0.05, 1.3, 1.5, 1.1, none=1.0) == "unclear"
+
+
+def line_of(p, verdict):
+    return Assumption("a", "latents", "", 1.0, None, 0.5, p, verdict, "It differs.", "")
+
+
+def test_lines_of_one_verdict_keep_the_level_together():
+    lines = [line_of(0.005, FAILS), line_of(0.02, FAILS), line_of(0.4, HOLDS), line_of(None, FAILS)]
+    found = together(lines, 0.05)
+    assert [one.verdict for one in found] == [FAILS, FAILS, HOLDS, FAILS]  # 0.005 * 3, 0.02 * 2
+    found = together([line_of(0.02, FAILS), line_of(0.4, HOLDS), line_of(0.9, HOLDS)], 0.05)
+    assert found[0].verdict == UNCLEAR
+    assert "one of 3 checks" in found[0].sentence

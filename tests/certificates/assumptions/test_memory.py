@@ -5,7 +5,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates.assumptions import check_assumptions
-from isojepa.certificates.assumptions.memory import measure_memory
+from isojepa.certificates.assumptions.memory import measure_memory, repeated_states
 from isojepa.certificates.assumptions.sample import draw_sample
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.seeds import generator
@@ -88,7 +88,7 @@ def test_missing_rows_leave_the_rest_in_order():
     z[np.random.default_rng(2).random(len(z)) < 0.3] = np.nan
     some = Embeddings(z, z_next, drop=True).some(4000)
     assert len(some) < 3000
-    assert draw_sample(some.h, some.h_next, None, "embeddings", 0).memory > 8
+    assert draw_sample(some.h, some.h_next, "embeddings", 0).memory > 8
 
 
 def test_shuffled_rows_hide_their_memory():
@@ -153,3 +153,21 @@ def test_unequal_rates_still_fail(shape):
     rates = np.r_[np.full(shape[2] - 1, 0.95), 0.7]
     paths = ornstein_uhlenbeck(np.random.default_rng(0), *shape, rates)
     assert checked(paths, only=["isotropy"])["isotropy"].verdict == "fails"
+
+
+def test_states_apart_from_each_other_are_found() -> None:
+    rng = np.random.default_rng(0)
+    state = rng.permutation(np.arange(600) % 60)
+    x, y = (rng.normal(size=(60, 5))[state] + 0.01 * rng.normal(size=(600, 5)) for _ in range(2))
+    labels = repeated_states(x, y)
+    assert labels is not None
+    assert len(set(zip(labels.tolist(), state.tolist(), strict=True))) == len(set(labels.tolist())) == 60
+    assert repeated_states(x, rng.normal(size=(600, 5))) is None
+
+
+def test_rows_with_a_density_do_not_repeat() -> None:
+    rng = np.random.default_rng(0)
+    for width in (1, 2, 8, 64):
+        for draw in (rng.normal, rng.uniform, lambda size: rng.standard_t(2, size)):
+            assert repeated_states(draw(size=(400, width))) is None
+    assert repeated_states(np.zeros((100, 3))) is None

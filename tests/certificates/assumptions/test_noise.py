@@ -9,7 +9,7 @@ from tests.certificates.assumptions.worlds import both, gaussian, multiplicative
 
 
 def line(z, z_next, of="latents", rows=2000, draws=99, seed=0):
-    return check_noise(draw_sample(z, z_next, None, of, seed), rows, draws, 0.95)
+    return check_noise(draw_sample(z, z_next, of, seed), rows, draws, 0.95)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 8])

@@ -16,7 +16,7 @@ from tests.certificates.assumptions.worlds import both, gaussian, rotation, two_
 
 
 def line(z, z_next, of="latents", seed=0):
-    sample = draw_sample(z, z_next, None, of, seed)
+    sample = draw_sample(z, z_next, of, seed)
     return check_isotropy(sample, measure_rates(sample), 0.95)
 
 
@@ -42,7 +42,7 @@ def test_rates_are_minus_the_logarithm_of_correlations():
 def test_naive_extremes_are_biased_and_those_of_two_halves_are_not():
     naive, honest = [], []
     for seed in range(20):
-        sample = draw_sample(*gaussian(400, 20, seed=seed), None, "embeddings", seed)
+        sample = draw_sample(*gaussian(400, 20, seed=seed), "embeddings", seed)
         directions, _ = slow_to_fast(*sample.views)
         own, _ = correlate(*(view @ directions for view in sample.views))
         naive.append(rate(own[-1]) / rate(own[0]))

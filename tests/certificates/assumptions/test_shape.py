@@ -17,7 +17,7 @@ from tests.certificates.assumptions.worlds import both, gaussian, laplacian, rot
 
 
 def line(z, of="latents", rows=2000, seed=0):
-    sample = draw_sample(z, None, None, of, seed)
+    sample = draw_sample(z, None, of, seed)
     return check_gaussianity(sample, search_directions(sample, rows), rows, 0.95)
 
 

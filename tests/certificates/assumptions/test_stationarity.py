@@ -11,7 +11,7 @@ from tests.certificates.assumptions.worlds import drifting, gaussian, rotation
 
 
 def line(z, z_next, rows=1000, draws=99, seed=0):
-    return check_stationarity(draw_sample(z, z_next, None, "latents", seed), rows, draws, 0.95)
+    return check_stationarity(draw_sample(z, z_next, "latents", seed), rows, draws, 0.95)
 
 
 def test_the_mean_product_is_the_energy_distance():

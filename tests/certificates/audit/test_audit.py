@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.certificates.audit import audit
-from isojepa.certificates.audit.reading import read_for_audit
+from isojepa.certificates.audit.material import read_for_audit
 from isojepa.files import plain
 from isojepa.worlds.episodes import Episodes
 from tests.certificates.audit.test_actions import noise

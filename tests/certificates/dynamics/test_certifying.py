@@ -268,3 +268,58 @@ NAN[7, 1] = np.nan
 def test_bad_input_is_told_with_its_name_and_value(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_a_sine_too_fast_for_the_features_is_found_in_near_rows():
+    source = generator(0, "fast")
+    state, found = normal(source, 60, 2), []
+    states, taken = [state], []
+    for _ in range(100):
+        action = normal(source, 60, 1)
+        state = 0.7 * state + action + np.sin(25 * state) + 0.3 * normal(source, 60, 2)
+        states.append(state)
+        taken.append(action)
+    found = certify_dynamics(np.stack(states), np.stack(taken))
+    assert found.verdict == "nonlinear"
+    assert "fast" in codes(found)
+    assert found.linearity.p > 0.05  # smooth features do not see it
+
+
+def test_a_hidden_velocity_is_found_in_successive_steps():
+    source = generator(0, "hidden")
+    position, speed, seen, taken = normal(source, 80, 2), np.zeros((80, 2)), [], []
+    for _ in range(40):
+        action = normal(source, 80, 1)
+        seen.append(position)
+        taken.append(action)
+        speed = 0.9 * speed + 0.3 * action
+        position = 0.95 * position + 0.2 * speed + 0.05 * normal(source, 80, 2)
+    h, a = np.stack([*seen, position]), np.stack(taken)
+    found = certify_dynamics(h, a)
+    assert found.verdict == "nonlinear"
+    assert "memory" in codes(found)
+
+
+def test_a_linear_verdict_says_what_was_tested(paths):
+    z, a = paths
+    assert "Tested: smooth functions" in certify_dynamics(z, a).sentence
+    h, taken, after, _ = rows(z, a)
+    order = np.random.default_rng(0).permutation(len(h))
+    found = certify_dynamics(h[order], taken[order], after[order], episodes=np.arange(len(h)))
+    assert found.linearity.memory is None
+    assert "Memory was not tested" in found.sentence
+
+
+def test_tests_of_near_rows_and_successive_steps_keep_their_level():
+    chances = []
+    for seed in range(40):
+        source = generator(seed, "level")
+        state, states, taken = normal(source, 30, 2), [], []
+        for _ in range(30):
+            action = normal(source, 30, 1)
+            states.append(state)
+            taken.append(action)
+            state = 0.7 * state + action + 0.3 * np.abs(state) * normal(source, 30, 2)
+        found = certify_dynamics(np.stack([*states, state]), np.stack(taken)).linearity
+        chances.append((found.fast_p, found.memory_p))
+    assert (np.array(chances) < 0.05).mean(0).max() <= 0.125

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
-from isojepa.certificates.dynamics import Transition, fit_transition, measure_horizon
-from isojepa.certificates.dynamics.residual import fit_residual
+from isojepa.certificates.dynamics import Transition, fit_transition
+from isojepa.encoders.dynamics import Dynamics
+from isojepa.planning.planners import CEM, ActionSpace, GoalCost, LinearMPC, Problem
 from isojepa.seeds import generator
 from tests.certificates.dynamics.worlds import normal, random_world
 
@@ -54,11 +56,29 @@ def test_a_rollout_is_one_prediction_after_another_and_the_stacked_state_says_th
     z, a = paths
     found = fit_transition(z, a, history=2)
     state, actions = np.concatenate((z[1], z[0]), axis=1), a[1:5]
-    rolled = found.rollout(state, actions)
+    latents = torch.from_numpy(np.stack((z[0], z[1]), axis=1))
+    rolled = found.rollout(latents, torch.from_numpy(actions.swapaxes(0, 1))).numpy().swapaxes(0, 1)
     big_a, big_b, big_c = found.stacked()
     for step, action in enumerate(actions):
         state = state @ big_a.T + action @ big_b.T + big_c
         np.testing.assert_allclose(rolled[step], state[:, :3])
+
+
+def test_a_fitted_transition_is_a_model_that_planners_take(paths):
+    z, a = (torch.from_numpy(part) for part in paths)
+    for history in (1, 2):
+        fitted = fit_transition(*paths, history=history)
+        assert isinstance(fitted, Dynamics)
+        goal = z[5, :2]
+        problem = Problem(fitted, GoalCost(), ActionSpace.box(2), z[:history, :2].transpose(0, 1), goal)
+        rolled = problem.rollout(a[:4, :2].transpose(0, 1)).numpy()
+        state = np.concatenate([paths[0][step, :2] for step in reversed(range(history))], axis=1)
+        for step in range(4):
+            state = fitted.advance(state, paths[1][step, :2])
+            np.testing.assert_allclose(rolled[:, history + step], state[:, :3])
+        plan = LinearMPC(4).plan(problem, torch.Generator())
+        search = CEM(4, iterations=60).plan(problem, torch.Generator().manual_seed(0))
+        assert (plan.cost <= search.cost + 1e-6).all()
 
 
 def test_a_transition_comes_back_from_its_file(paths, tmp_path):
@@ -88,31 +108,3 @@ def test_pairs_that_no_action_made_are_refused_with_their_columns(paths):
         fit_transition(h, taken * np.nan, after)
     with pytest.raises(ValueError, match=r"more rows than .* 6, got 6"):
         fit_transition(h[:6], taken[:6], after[:6])
-
-
-def test_errors_ahead_are_those_of_the_true_transition_and_beat_standing_still(paths):
-    z, a = paths
-    found = measure_horizon(z, a, 4)
-    # of the truth: the noise that has gathered after k steps
-    spread, gathered, power = z[1:].reshape(-1, 3).var(0).sum(), 0.0, np.eye(3)
-    for k, error in enumerate(found.errors):
-        gathered += np.linalg.norm(power @ WORLD.noise) ** 2
-        power = WORLD.a @ power
-        assert error.estimate == pytest.approx(gathered / spread, rel=0.25), k
-        assert error.low < error.estimate < error.high < found.still[k].low
-    with pytest.raises(ValueError, match="at least 2 episodes"):
-        measure_horizon(z[:, :1], a[:, :1])
-    with pytest.raises(ValueError, match="horizon must leave two episodes"):
-        measure_horizon(z, a, 40)
-
-
-def test_a_network_learns_what_the_linear_part_leaves_and_nothing_where_it_leaves_nothing(paths):
-    z, a = paths
-    h, taken = z[:-1].reshape(-1, 3), a.reshape(-1, 2)
-    line = h @ WORLD.a.T + taken @ WORLD.b.T
-    ids = np.tile(np.arange(50), 25)
-    bent = fit_residual(h, taken, line + 0.5 * np.sin(2 * h), episodes=ids)
-    assert bent.gain > 0.02
-    assert np.isfinite(bent.predict(h[:3], taken[:3])).all()
-    noise = 0.3 * normal(generator(2, "noise"), *h.shape)
-    assert fit_residual(h, taken, line + noise, episodes=ids).gain < 0.005

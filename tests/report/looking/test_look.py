@@ -12,7 +12,7 @@ from isojepa.encoders import Headed
 from isojepa.evaluations.features import features_of
 from isojepa.report.looking import colour_maps, kept_mass, look, nearest_others, write_look
 from isojepa.report.looking.sections import rounded
-from isojepa.report.looking.thumbnails import sheet, squares
+from isojepa.report.looking.thumbnails import address, sheet, squares
 from isojepa.worlds.images.pictures import Stack
 from isojepa.worlds.images.resample import whole
 from tests.report.looking.cases import HOSTILE, convnet, pictures, vit
@@ -50,6 +50,11 @@ def test_a_look_is_made_of_the_models_own_features_and_maps():
     truth = colour_maps(maps.detach().numpy())
     np.testing.assert_allclose(found.maps.colours, truth.colours, atol=1e-4)
     assert "no [CLS] token" in found.no_attention
+
+
+def test_noise_is_a_photo_too():
+    pixels = np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)
+    assert address(pixels, photo=True).startswith("data:image/jpeg;base64,")
 
 
 def test_attention_is_looked_at_over_the_frames_of_a_clip():

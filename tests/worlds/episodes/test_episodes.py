@@ -102,7 +102,7 @@ def test_a_recorded_world_has_the_pairs_of_the_episodes():
 
 
 def test_splits_go_by_episode():
-    kept, other = made().split(0.34, seed=3)
+    kept, other = made().split(0.66, seed=3)
     assert (len(kept), len(other)) == (2, 1)
     rewards = [set(np.concatenate(part.values("reward")).tolist()) for part in (kept, other)]
     assert not rewards[0] & rewards[1]

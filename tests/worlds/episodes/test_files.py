@@ -204,3 +204,72 @@ def test_what_has_no_place_in_a_format_is_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(ValueError, match="did you mean 'robomimic'"):
         made().write(tmp_path / "a.h5", "robomimick")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_meta_is_written_and_read_back(tmp_path):
+    meta = {"environment": "Pendulum-v1", "seed": 3, "low": [-2.0], "policy": "r\u00e4ndom"}
+    episodes = Episodes({"x": np.zeros((4, 1)), "action": np.zeros((4, 1))}, [2, 2], meta=meta)
+    for form in ("stable-worldmodel", "robomimic"):
+        assert read_episodes(episodes.write(tmp_path / form, form)).meta == meta
+    assert read_episodes(made().write(tmp_path / "a.h5")).meta == {}
+    large = Episodes({"x": np.zeros((4, 1))}, [4], meta={"low": [0.25] * 20_000})
+    with pytest.raises(ValueError, match="meta must take at most 60000 bytes"):
+        large.write(tmp_path / "b.h5")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.bytes_(b"[1]"), "must be a JSON object, got list"),
+        (np.bytes_(b"{"), "cannot be read as episodes"),
+        (np.bytes_(b'{"a": 1, "a": 2}'), "has the name 'a' twice"),
+        ("{}", "must be text of at most 60000 bytes"),
+        (np.zeros(3), "must be text"),
+    ],
+)
+def test_a_hostile_meta_is_refused(tmp_path, value, reason):
+    path = made().write(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        file.attrs["isojepa"] = value
+    with pytest.raises(ValueError, match=reason):
+        read_episodes(path)
+
+
+def test_npz_files_are_read_as_blocks_by_length_and_by_episode_number(tmp_path):
+    block = np.random.default_rng(0).normal(size=(5, 7, 2))
+    flat, numbers = (
+        {"qpos": block.reshape(35, 2), "action": block.reshape(35, 2)},
+        np.repeat([4, 0, 3, 1, 2], 7),
+    )
+    np.savez(tmp_path / "block.npz", qpos=block, action=block)
+    np.savez(tmp_path / "flat.npz", ep_len=[7] * 5, **flat)
+    np.savez_compressed(tmp_path / "numbered.npz", episode=numbers, **flat)
+    for name, episode in (("block", None), ("flat", None), ("numbered", "episode")):
+        found = read_episodes(tmp_path / f"{name}.npz", episode=episode)
+        assert found.names == ("qpos", "action")
+        assert np.array_equal(np.stack(found.values("action")), block)
+    assert read_episodes(tmp_path / "block.npz", ["qpos"]).names == ("qpos",)
+    with h5py.File(tmp_path / "numbered.h5", "w") as file:
+        file["episode"], file["qpos"] = numbers[:, None], flat["qpos"]
+    found = read_episodes(tmp_path / "numbered.h5", episode="episode")
+    assert np.array_equal(np.stack(found.values("qpos")), block[..., :])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "episode", "reason"),
+    [
+        ({"x": np.zeros((2, 3, 1)), "y": np.zeros((2, 4, 1))}, None, "of one number of episodes and steps"),
+        ({"x": np.zeros(6)}, None, "column of episode numbers must be named"),
+        ({"x": np.zeros(6)}, "number", "episode must be one of x, got 'number'"),
+        ({"x": np.zeros(4), "number": np.array([0, 1, 0, 1])}, "number", "one after the other"),
+        ({"x": np.zeros(4), "number": np.zeros((4, 2))}, "number", "one number for each row"),
+        ({"x": np.zeros(4), "number": np.zeros(3)}, "number", "one number for each row, got float64"),
+        ({"x": np.array([None] * 4)}, None, "must hold numbers"),
+        ({"x": np.array(["a"] * 4), "ep_len": np.array([4])}, None, "x must hold numbers"),
+    ],
+)
+def test_npz_files_of_other_things_are_refused(tmp_path, arrays, episode, reason):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(ValueError, match=reason) as caught:
+        read_episodes(tmp_path / "a.npz", episode=episode)
+    assert str(tmp_path / "a.npz") in str(caught.value)

@@ -1,3 +1,6 @@
+import io
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +86,22 @@ def test_a_small_file_that_would_expand_without_end_is_refused(tmp_path, monkeyp
     np.savez_compressed(tmp_path / "d.npz", images=np.zeros((400, 64, 64), dtype=np.uint8))
     with pytest.raises(ValueError, match="must expand to at most"):
         open_pictures(tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("shape", [(1 << 20, 1 << 10, 1 << 10), (5, 6, 5)])
+def test_a_header_that_declares_more_than_the_file_holds_is_refused(tmp_path, shape):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    content = header.getvalue() + IMAGES.tobytes()[:100]
+    with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
+        archive.writestr("images.npy", content)
+    with pytest.raises(
+        ValueError, match=r"d.npz cannot be read as pictures: .*has shape .* but has 100 bytes"
+    ):
+        open_pictures(tmp_path / "d.npz")
+    (tmp_path / "d.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"d.npy is no whole npy file"):
+        open_pictures(tmp_path / "d.npy")
 
 
 def test_several_files_for_one_split_are_an_error(tmp_path):

@@ -96,8 +96,20 @@ def test_links_lead_to_files_and_classes_but_not_in_circles(tmp_path):
     write(data / "b" / "1.png", noise(2, 2))
     (data / "b" / "2.png").symlink_to(tmp_path / "elsewhere" / "b" / "0.png")
     (data / "b" / "circle").symlink_to(data)
-    (data / "b" / "3.png").symlink_to(tmp_path / "nowhere.png")
     assert opened(tmp_path).names == ("a/0.png", "a/1.png", "b/1.png", "b/2.png")
+
+
+def test_links_that_cannot_be_followed_are_counted_and_named(tmp_path):
+    data = tmp_path / "data"
+    classes(data, {"a": 2, "b": 1})
+    (data / "b" / "3.png").symlink_to(tmp_path / "nowhere.png")
+    for itself in (data / "loop", data / "a" / "9.png"):
+        itself.symlink_to(itself)
+    with pytest.warns(PicturesWarning, match=r"3 of 6.*loop.*a/9\.png.*b/3\.png"):
+        images = opened(tmp_path)
+    assert images.names == ("a/0.png", "a/1.png", "b/0.png")
+    assert images.skipped == 3
+    assert images.labels.tolist() == [0, 0, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")

@@ -80,7 +80,7 @@ def test_largest_is_a_positive_number(tmp_path, largest):
 
 @pytest.mark.parametrize(
     ("library", "name", "command"),
-    [("PIL", "data", "isojepa[vision]"), ("pyarrow", "a.parquet", "isojepa[data]")],
+    [("PIL", "data", ".[vision]"), ("pyarrow", "a.parquet", ".[data]")],
 )
 def test_a_missing_library_is_named_with_the_command_that_brings_it(
     tmp_path, monkeypatch, library, name, command
@@ -90,7 +90,7 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError) as told:
         open_pictures(tmp_path / name, cache=tmp_path / "cache")
-    assert f"pip install '{command}'" in str(told.value)
+    assert f"pip install -c constraints.txt '{command}'" in str(told.value)
 
 
 def test_the_tool_that_fetches_data_tells_what_it_does():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.worlds.images import Part, Stack, check_same_classes, divide, fingerprint, open_pictures
+from isojepa.worlds.images import Part, Stack, divide, open_pictures
 from tests.worlds.images.files import PIL, noise, write
 
 
@@ -77,35 +77,3 @@ def test_what_cannot_be_divided_is_said(options, message):
 def test_both_sides_have_a_state_however_few_there_are():
     first, second = divide(stack(2), 0.01)
     assert (len(first), len(second)) == (1, 1)
-
-
-def test_the_same_classes_pass_and_numbers_may_be_fewer():
-    check_same_classes(stack(), stack())
-    check_same_classes(stack(names=["a", "b"]), stack(names=["a", "b"]))
-    images = np.zeros((3, 2, 2), dtype=np.uint8)
-    check_same_classes(Stack(images, np.arange(3)), Stack(images, np.array([0, 1, 1])))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "message"),
-    [
-        ({"names": ["a", "b"]}, {"names": ["a", "c"]}, "only train has b; only test has c"),
-        ({"names": ["a", "b"]}, {"names": ["b", "a"]}, "the order differs"),
-        ({"names": ["a", "b"]}, {"names": ["a", "b", "c"]}, "only test has c"),
-        ({"names": ["a", "b"]}, {}, "only test has 0, 1"),
-        ({}, {"labels": False}, "got test without"),
-        ({"labels": False}, {}, "got train without"),
-    ],
-)
-def test_labels_that_differ_between_splits_are_an_error(first, second, message):
-    with pytest.raises(ValueError, match=message):
-        check_same_classes(stack(**first), stack(**second))
-
-
-def test_a_fingerprint_tells_sets_apart():
-    told = [
-        fingerprint(pictures)
-        for pictures in (stack(), stack(19), stack(channels=1), stack(labels=False), stack(names=["a", "b"]))
-    ]
-    assert len(set(told)) == 5
-    assert fingerprint(stack()) == told[0]

@@ -68,27 +68,6 @@ class _Score:
         return float(weights @ correlations), len(u) * added.numpy()
 
 
-def mean_cca_value(first: Any, second: Any) -> float:
-    """Mean canonical correlation alone.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(50, 3))
-        >>> round(mean_cca_value(x, x @ [[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 3.0, 1.0]]), 6)
-        1.0
-    """
-    return _value(_plain(*_axes(read_pair(first, second))))
-
-
-def svcca_value(first: Any, second: Any, *, variance: float = VARIANCE) -> float:
-    """SVCCA alone."""
-    return _value(_leading(*_axes(read_pair(first, second)), variance))
-
-
-def pwcca_value(first: Any, second: Any, *, weights: str = "first") -> float:
-    """PWCCA alone."""
-    return _value(_weighted(*_axes(read_pair(first, second)), weights))
-
-
 @checked
 def mean_cca(
     first: Any,
@@ -178,11 +157,6 @@ def score_of(
         drawn = np.array([score.value(c) for c in crossings(score.one, score.two, draws, seed)])
         found = null_of_draws(value, drawn, True, draws_in_words(pair.rows, draws))
     return compared(score.name, interval, found, best=1.0, rows=pair.rows, note=pair.note)
-
-
-def _value(score: _Score) -> float:
-    crossed = crossing(score.one, score.two)
-    return float(torch.linalg.svdvals(crossed).mean()) if score.weigh is None else score.value(crossed)
 
 
 def _axes(pair: Pair) -> tuple[Axes, Axes]:

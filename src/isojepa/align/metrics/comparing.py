@@ -8,6 +8,7 @@ several scores need, such as principal axes, ranks of distances and neighbours, 
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.align.dependent_rows import MIN_EFFECTIVE, Dependence
 from isojepa.align.maps import AlignmentMap
 from isojepa.align.metrics.cca import score_of, scores
 from isojepa.align.metrics.cka import Gram, cka_of
@@ -35,8 +37,10 @@ from isojepa.align.metrics.neighbors import (
 from isojepa.align.metrics.procrustes import distances
 from isojepa.align.metrics.regression import Map, Regression, scores_of_map
 from isojepa.align.metrics.search import neighbours
-from isojepa.align.pairs import split_states
+from isojepa.align.pairs import split_states, state_ids
 from isojepa.arguments import check_count, checked
+from isojepa.certificates.intervals import Interval
+from isojepa.terminal import aligned
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,13 @@ class Comparisons:
     """Scores by name.
 
     Attributes:
-        raw: between the two as they are, standardised. aligned: after the map: MSE and R2 of the map
-        itself, the others between the first and the second in its
-            coordinates.
+        raw: between the two as they are, standardised.
+        aligned: after the map: MSE and R2 of the map itself, the others between the first and the second in
+            its coordinates.
         map: the map.
         fitted: rows that it was fitted on here; 0 for a map that was handed in.
         scored: rows that everything is scored on.
+        effective: rows, of those that were given, that are nearly independent.
         left_out: scores that could not be had, with the reason.
     """
 
@@ -58,7 +63,19 @@ class Comparisons:
     map: Map
     fitted: int
     scored: int
+    effective: int
     left_out: dict[str, str]
+
+    @property
+    def dependence(self) -> str:
+        """Why scores have no interval and no chance; empty where they have."""
+        if self.effective == self.fitted + self.scored:
+            return ""
+        few = f", too few to tell, {MIN_EFFECTIVE} are needed" if self.effective < MIN_EFFECTIVE else ""
+        return (
+            f"Rows depend on each other: {self.effective} effective rows{few}. Intervals, chance and p would "
+            "assume independent rows, and are left out."
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row per score and space, for JSON, CSV or a data frame."""
@@ -73,6 +90,7 @@ class Comparisons:
         return {
             "fitted": self.fitted,
             "scored": self.scored,
+            "effective": self.effective,
             "raw": {name: comparison.to_dict() for name, comparison in self.raw.items()},
             "aligned": {name: comparison.to_dict() for name, comparison in self.aligned.items()},
             "left_out": dict(self.left_out),
@@ -85,15 +103,9 @@ class Comparisons:
             for space, found in (("aligned", self.aligned), ("raw", self.raw)):
                 if name in found:
                     lines.append((name, space, *_cells(found[name])))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-        text = [
-            "  ".join(
-                cell.ljust(width) if column < 2 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
+        text = aligned(lines, left=2)
         text += [f"{name} left out: {reason}" for name, reason in self.left_out.items()]
+        text += [self.dependence] if self.dependence else []
         return "\n".join(text)
 
     def __str__(self) -> str:
@@ -117,10 +129,13 @@ def compare(
 ) -> Comparisons:
     """Every score of two embeddings of the same states.
 
+    Where rows depend on each other in both, as successive steps or repeated states do, scores have no
+    interval and no chance: these would assume independent rows.
+
     Args:
-        first, second: (n, d1) and (n, d2), rows of the same states in the same order. map: a map from first
-        to second that was fitted on other rows: then all rows are scored. By default a ridge
-            map is fitted on half of the states, and the other half is scored.
+        first, second: (n, d1) and (n, d2), rows of the same states in one order, if possible that of time.
+        map: a map from first to second that was fitted on other rows: then all rows are scored. By default a
+            ridge map is fitted on half of the states, and the other half is scored.
         ids: (n,) states; the split goes by them.
         ks: numbers of neighbours for NO@k and NOS@k.
         k: of mutual and cycle k-NN.
@@ -141,6 +156,12 @@ def compare(
     """
     check_options(confidence, draws)
     pair = read_pair(first, second, least=8, drop_constant=drop_constant and map is None)
+    named = None if ids is None else state_ids("ids", ids)
+    if named is not None and len(named) != pair.rows:
+        raise ValueError(f"ids must be as many as rows, {pair.rows}, got {len(named)}")
+    effective = Dependence.of(pair.first.numpy(), pair.second.numpy(), named, seed).effective
+    independent = effective == pair.rows
+    null &= independent
     fitted = 0
     if map is None:
         split = split_states(pair.rows, ids, seed=seed)
@@ -161,7 +182,16 @@ def compare(
     raw = work.shared(Pair(x, y, pair.note), one, _Side.of(y, work), canonical=True)
     aligned = {comparison.name: comparison for comparison in told}
     aligned |= work.shared(Pair(x, back, pair.note), one, _Side.of(back, work), canonical=False)
-    return Comparisons(raw, aligned, map, fitted, pair.rows, work.left_out)
+    if not independent:
+        raw, aligned = (
+            {name: _without_interval(one) for name, one in scores.items()} for scores in (raw, aligned)
+        )
+    return Comparisons(raw, aligned, map, fitted, pair.rows, effective, work.left_out)
+
+
+def _without_interval(comparison: Comparison) -> Comparison:
+    interval = Interval(comparison.value, math.nan, math.nan)
+    return dataclasses.replace(comparison, interval=interval)
 
 
 @dataclass(frozen=True)
@@ -264,7 +294,7 @@ def _standardised(pair: Pair, map: Map) -> tuple[Tensor, Tensor, Tensor]:
 
 def _cells(comparison: Comparison) -> tuple[str, ...]:
     low, high = comparison.interval.low, comparison.interval.high
-    cells = [f"{comparison.value:.4g}", f"[{low:.4g}, {high:.4g}]"]
+    cells = [f"{comparison.value:.4g}", f"[{low:.4g}, {high:.4g}]" if math.isfinite(low) else ""]
     for number, form in ((comparison.chance, ".4g"), (comparison.p, ".2g"), (comparison.calibrated, ".3f")):
         cells.append("" if number is None else format(number, form))
     return tuple(cells)

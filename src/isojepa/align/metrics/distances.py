@@ -42,14 +42,9 @@ def dsc_value(first: Any, second: Any, *, seed: int = 0) -> float:
         >>> round(dsc_value(x, 1 - 2 * x[:, ::-1]), 6)
         1.0
     """
-    return rsa_value(first, second, dissimilarity="euclidean", seed=seed)
-
-
-def rsa_value(first: Any, second: Any, *, dissimilarity: str = "correlation", seed: int = 0) -> float:
-    """RSA alone; exact up to 3,000 rows."""
     pair = read_pair(first, second)
     places = groups(pair.rows, seed)
-    one, two = (Ranks.of(rows, places, dissimilarity) for rows in (pair.first, pair.second))
+    one, two = (Ranks.of(rows, places, "euclidean") for rows in (pair.first, pair.second))
     return float(one.scores @ two.scores)
 
 

@@ -44,8 +44,7 @@ class LayerCKA:
 
         Args:
             first, second: for each layer its rows (n, ...) of the same n states, 4 at least; what is behind
-            the
-                first axis is flattened.
+                the first axis is flattened.
 
         Raises:
             ValueError: layers have different or too few rows, or there are others than before.

@@ -40,31 +40,6 @@ DRAWS = 99
 _BLOCK = 1 << 23
 
 
-def neighbour_overlap_value(first: Any, second: Any, *, k: int = K) -> float:
-    """NO@k alone.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(50, 3))
-        >>> neighbour_overlap_value(x, 5 - 2 * x)
-        1.0
-    """
-    pair = read_pair(first, second)
-    (k,) = check_ks((k,), pair.rows)
-    places = _places(neighbours(pair.first, k), neighbours(pair.second, k))
-    return float((places < k).sum()) / (k * pair.rows)
-
-
-def mutual_knn_value(first: Any, second: Any, *, k: int = K) -> float:
-    """Mutual k-NN alone."""
-    pair = read_pair(first, second)
-    return neighbour_overlap_value(directions(pair.first), directions(pair.second), k=k)
-
-
-def cycle_knn_value(first: Any, second: Any, *, k: int = K) -> float:
-    """Cycle k-NN alone."""
-    return cycle_knn(first, second, k=k, null=False).value
-
-
 @checked
 def neighbour_overlaps(
     first: Any,

@@ -100,28 +100,13 @@ class Form:
             }
         return cls(n, {_canonical(graph): float(value) for graph, value in sums.items()})
 
-    @classmethod
-    def of_matrix(cls, matrix: Tensor) -> "Form":
-        """The form of a matrix (n, n) that is there, all of it exact.
-
-        Example:
-            >>> form = Form.of_matrix(torch.eye(3, dtype=torch.float64))
-            >>> mean, spread, _ = moments(form, form)
-            >>> round(mean, 6), round(abs(spread), 6)
-            (3.0, 0.0)
-        """
-        columns = torch.arange(len(matrix))
-        square = float((matrix**2).sum())
-        return cls.of(lambda v: matrix @ v, matrix.diagonal().clone(), square, columns=columns, total=True)
-
 
 def moments(one: Form, two: Form) -> tuple[float, float, float]:
     """Mean, standard deviation and skewness of T.
 
     Args:
         one, two: of A and B. Where the mean is large against the spread, take a multiple of the centring
-        matrix
-            from A and B first, so that it is not: that only moves T.
+            matrix from A and B first, so that it is not: that only moves T.
     """
     first, second, third = (_raw(one, two, power) for power in (1, 2, 3))
     variance = second - first**2

@@ -25,27 +25,6 @@ from isojepa.arguments import checked
 from isojepa.certificates.intervals import Interval, from_samples
 
 
-def angular_procrustes_value(first: Any, second: Any) -> float:
-    """The angle alone.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> round(angular_procrustes_value(x, 3 * x[:, ::-1]), 5)
-        0.0
-    """
-    x, y = _centred(read_pair(first, second))
-    root = float(torch.linalg.vector_norm(x) * torch.linalg.vector_norm(y))
-    return _angle(float(torch.linalg.svdvals(x.T @ y).sum()) / root)
-
-
-def orthogonal_procrustes_value(first: Any, second: Any) -> float:
-    """The distance alone."""
-    x, y = _centred(read_pair(first, second))
-    squares = float((x * x).sum() + (y * y).sum())
-    u, values, v = torch.linalg.svd(x.T @ y, full_matrices=False)
-    return math.sqrt(_apart(x, y, u @ v, squares, float(values.sum())))
-
-
 @checked
 def angular_procrustes(
     first: Any,

@@ -51,27 +51,6 @@ class Map(Protocol):
         ...
 
 
-def mse_value(
-    first: Any, second: Any, *, ids: Any = None, ridge: float | None = None, seed: int = 0
-) -> float:
-    """Held-out MSE alone."""
-    pair = read_pair(first, second)
-    fitted = Regression.of(pair, split_states(pair.rows, ids, seed=seed), ridge)
-    return float(fitted.residual.square().sum(1).mean())
-
-
-def r2_value(first: Any, second: Any, *, ids: Any = None, ridge: float | None = None, seed: int = 0) -> float:
-    """Held-out R^2 alone.
-
-    Example:
-        >>> x = np.random.default_rng(0).normal(size=(50, 2))
-        >>> round(r2_value(x, x @ [[1.0, 2.0], [0.0, 1.0]]), 6)
-        1.0
-    """
-    pair = read_pair(first, second)
-    return Regression.of(pair, split_states(pair.rows, ids, seed=seed), ridge).r2
-
-
 @checked
 def mse(
     first: Any,

@@ -7,7 +7,6 @@ from typing import Any
 
 from isojepa.arguments import checked
 from isojepa.certificates.assumptions import (
-    completeness,
     dependence,
     dimension,
     joint,
@@ -30,7 +29,6 @@ def check_assumptions(
     z_next: Any = None,
     *,
     of: str = "latents",
-    observations: Any = None,
     only: Sequence[str] | None = None,
     samples: int = 2000,
     draws: int = 199,
@@ -51,7 +49,6 @@ def check_assumptions(
             is one.
         z_next: (n, dim) of the second view; without it, the lines that need pairs are unclear.
         of: "latents" or "embeddings".
-        observations: (n, ...) what the latents or embeddings belong to, for the line on missing latents.
         only: names of the lines to measure; by default all.
         samples: rows for the tests, chosen at random of those that are independent. Rates and covariances
             use more.
@@ -61,7 +58,7 @@ def check_assumptions(
 
     Returns:
         Lines in the order stationarity, Gaussianity, independence, additive noise, joint Gaussianity,
-        isotropy, dimension, and completeness where observations are given.
+        isotropy, dimension.
 
     Raises:
         ValueError: the arrays do not match or are not finite, or an option is out of its range.
@@ -83,10 +80,8 @@ def check_assumptions(
     names = tuple(_MEASURES) if only is None else tuple(only)
     for name in names:
         choose("assumption", name, _MEASURES)
-    sample = draw_sample(z, z_next, observations, of, seed)
+    sample = draw_sample(z, z_next, of, seed)
     lines = _lines(sample, names, int(samples), int(draws), confidence)
-    if sample.observations is not None:
-        lines.append(completeness.check_completeness(sample, sample.observations, int(samples), confidence))
     return tuple(replace(line, effective=sample.effective, memory=sample.memory) for line in lines)
 
 

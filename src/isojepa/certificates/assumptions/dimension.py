@@ -19,7 +19,6 @@ Effective ranks of the covariance, with eigenvalues l_i and shares p_i = l_i / s
     (sum l)^2 / sum l^2                      participation ratio, with sum l^2 free of bias for normal samples
 
 Too few (m < n). Embeddings alone do not show it: what is left of the latents looks like fewer latents.
-`completeness` looks at observations.
 """
 
 import math

@@ -9,10 +9,14 @@ The rule of the lines with a p-value, at level alpha = 1 - confidence:
 
 The p-value says whether there is an effect, the threshold whether it matters: very many samples show every
 trifle, and very few show nothing.
+
+The level is that of one line. The lines of a certificate are one verdict: there a line fails only where the
+procedure of Holm (1979) rejects it, which keeps the level for all of them (`together`).
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from isojepa.certificates.intervals import Interval
 
@@ -26,7 +30,7 @@ class Assumption:
 
     Attributes:
         name: "stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity",
-            "isotropy", "dimension", or "completeness" where observations were given.
+            "isotropy" or "dimension".
         of: "latents" or "embeddings".
         measure: what the value is.
         value: the effect, on a scale that does not depend on the number of samples; NaN where it could not be
@@ -79,6 +83,27 @@ def judge(
     if p <= alpha and value - none > (threshold - none) / 2:
         return UNCLEAR
     return UNCLEAR if detectable > threshold else HOLDS
+
+
+def together(lines: Sequence[Assumption], alpha: float) -> tuple[Assumption, ...]:
+    """Lines of one verdict: what fails by itself is unclear where Holm's procedure does not reject it.
+
+    Example:
+        >>> line = Assumption("isotropy", "latents", "", 1.0, None, 0.5, 0.03, FAILS, "Rates differ.", "")
+        >>> together([line, replace(line, p=0.8, verdict=HOLDS)], 0.05)[0].verdict
+        'unclear'
+    """
+    tested = sorted((line.p, place) for place, line in enumerate(lines) if line.p is not None)
+    judged = list(lines)
+    for rank, (p, _) in enumerate(tested):
+        if p * (len(tested) - rank) > alpha:
+            for _, place in tested[rank:]:
+                if judged[place].verdict == FAILS:
+                    words = f" It is one of {len(tested)} checks, of which chance explains it."
+                    sentence = judged[place].sentence + words
+                    judged[place] = replace(judged[place], verdict=UNCLEAR, sentence=sentence)
+            break
+    return tuple(judged)
 
 
 def unmeasured(name: str, of: str, measure: str, threshold: float, reason: str, advice: str) -> Assumption:

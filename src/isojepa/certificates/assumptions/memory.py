@@ -18,7 +18,9 @@ at the level of 1 % for all together: single ones, for paths that take turns in 
 2^i <= j < 2^(i + 1), for what is weak and lasts. Independent rows have memory 1. Where there is memory, those
 above two standard errors count, up to twice the last that chance does not explain.
 
-Rows in random order hide what they know of each other, and no look at them can tell.
+Rows in random order hide what they know of each other, and no look at them can tell. Only repeats of a few
+states show in any order, where they lie apart from all other rows: of rows with a density in D dimensions,
+k D log(d_k+1 / d_k) of the distances d_k to the k-th neighbors is exponential of mean 1.
 """
 
 import numpy as np
@@ -33,6 +35,10 @@ _COLUMNS, _SLOWEST = 8, 4  # dimensions and directions looked at
 _FAR = 5.0  # standard errors of a correlation that is looked for at all distances
 _SEEN = 2.0  # standard errors from which a correlation counts, once there is memory
 _FEW = 12  # rows below which nothing can be seen
+_GAP_ROWS, _GAP_DIRECTIONS, _GAP_NEIGHBORS = 200, 8, 1000  # that gaps between neighbors are searched in
+_GAP_RATIO, _GAP_LOG = 1.6, 8.0  # distances this ratio apart, by chance in one of exp(8) rows, are a gap
+_GAP_SHARE, _GAP_NEAR = 0.5, 0.4  # least share of rows with a gap; largest of pairs that are nearer than it
+_REPEATED = 0.7  # states over rows from which on rows do not count as repeated
 
 
 def measure_memory(z: np.ndarray, z_next: np.ndarray | None, source: torch.Generator) -> int:
@@ -137,3 +143,34 @@ def _edges(lags: int) -> np.ndarray:
     """Where the sums over 2^i <= j < 2^(i + 1) begin."""
     edges: np.ndarray = 2 ** np.arange(int(np.log2(lags)) + 1) - 1
     return edges
+
+
+def repeated_states(*sides: np.ndarray) -> np.ndarray | None:
+    """States (n,) of rows that lie together, apart from all others, in every side (n, dim), or None."""
+    n = len(sides[0])
+    if n < 4 * _FEW:
+        return None
+    asked = np.unique(np.linspace(0, n - 1, _GAP_ROWS).astype(int))
+    links = []
+    for rows in sides:
+        u, sizes, _ = scipy.linalg.svd(rows - rows.mean(0), full_matrices=False)
+        z = u[:, sizes > 1e-9 * sizes[0]][:, :_GAP_DIRECTIONS]
+        if not z.shape[1]:
+            return None
+        tree = scipy.spatial.cKDTree(z)
+        near = np.asarray(tree.query(z[asked], min(_GAP_NEIGHBORS, n // 4) + 1)[0])[:, 1:]
+        near = np.maximum(near, max(1e-9 * np.median(near[:, -1]), np.finfo(float).tiny))
+        logs = np.log(near[:, 1:] / near[:, :-1])
+        weights = logs * (1 + np.arange(logs.shape[1])) * z.shape[1] * (logs > np.log(_GAP_RATIO))
+        at = np.arange(len(asked)), weights.argmax(1)
+        gap = weights[at] > _GAP_LOG
+        if gap.mean() < _GAP_SHARE:
+            return None
+        cut = float(np.median(np.sqrt(near[at] * near[at[0], at[1] + 1])[gap]))
+        if (scipy.spatial.distance.cdist(z[asked], z[asked]) < cut).mean() > _GAP_NEAR:
+            return None
+        links.append(tree.query_pairs(cut, output_type="ndarray"))
+    pairs = np.concatenate(links)
+    graph = scipy.sparse.coo_matrix((np.ones(len(pairs)), pairs.T), (n, n))
+    states, labels = scipy.sparse.csgraph.connected_components(graph, directed=False)
+    return np.asarray(labels) if states <= _REPEATED * n else None

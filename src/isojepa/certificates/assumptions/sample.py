@@ -34,7 +34,6 @@ class Sample:
         constant: dimensions that were left out.
         halted: those of them that differ between the views: constant in one only, or elsewhere in each.
         scale: (dim,) their standard deviations.
-        observations: (n, ...) flattened to (n, size), or None.
         given: number of samples before thinning.
         memory: rows of those looked at, of which one was taken; 1 where all are independent.
         seed: of everything drawn.
@@ -47,7 +46,6 @@ class Sample:
     constant: tuple[int, ...]
     halted: tuple[int, ...]
     scale: np.ndarray
-    observations: np.ndarray | None
     given: int
     memory: int
     seed: int
@@ -85,7 +83,7 @@ class Sample:
         return generator(self.seed, "assumptions", *name)
 
 
-def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> Sample:
+def draw_sample(z: Any, z_next: Any, of: str, seed: int) -> Sample:
     """Verify arrays and take rows of them that are nearly independent, in random order.
 
     Rows come in their own order, paths one after the other: how far apart they must be is measured from it.
@@ -103,10 +101,6 @@ def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> S
         second = arrays[f"next {of}"] = _matrix(f"next {of}", z_next)
         if second.shape != first.shape:
             raise ValueError(f"both views must have one shape, got {first.shape} and {second.shape}")
-    if observations is not None:
-        seen = arrays["observations"] = _matrix("observations", observations, flatten=True)
-        if len(seen) != n:
-            raise ValueError(f"{of} and observations must have equal lengths, got {n} and {len(seen)}")
     for name, array in arrays.items():
         _check_values(name, array)
     most = max(_ROWS, min(_NUMBERS // dim, n))
@@ -127,7 +121,6 @@ def draw_sample(z: Any, z_next: Any, observations: Any, of: str, seed: int) -> S
         constant=tuple(int(column) for column in np.flatnonzero(~varies)),
         halted=tuple(int(column) for column in np.flatnonzero(~varies & moved)),
         scale=scale,
-        observations=arrays["observations"][rows] if observations is not None else None,
         given=n,
         memory=memory,
         seed=seed,
@@ -140,7 +133,7 @@ def halves(n: int, most: int) -> tuple[slice, slice]:
     return slice(judged, n), slice(0, judged)
 
 
-def _matrix(name: str, value: Any, flatten: bool = False) -> np.ndarray:
+def _matrix(name: str, value: Any) -> np.ndarray:
     if isinstance(value, torch.Tensor):
         check_dense(name, value)
         value = value.detach().to("cpu")
@@ -148,8 +141,6 @@ def _matrix(name: str, value: Any, flatten: bool = False) -> np.ndarray:
     array = to_array(name, value)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, got {array.dtype}")
-    if flatten and array.ndim >= 1 and len(array):
-        array = array.reshape(len(array), -1)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} must have shape (samples, dim), both positive, got {array.shape}")
     return array

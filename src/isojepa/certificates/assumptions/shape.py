@@ -132,7 +132,7 @@ def normal_pvalues(x: np.ndarray) -> np.ndarray:
     n = len(x)
     deviation = x.std(0)
     centred = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    values = EppsPulley().statistic(torch.from_numpy(centred).float())
+    values = EppsPulley().statistic(torch.from_numpy(centred).double())  # float32 would compile, for seconds
     law = _limit() if n >= _LIMIT_FROM else _simulated(n)
     return law.pvalue(values).numpy()
 
@@ -168,7 +168,7 @@ def _simulated(n: int) -> Null:
     source = generator(_SEED, "shape", n)
     values = []
     for _ in range(10):
-        x = torch.randn(n, (_SIMULATED + 9) // 10, generator=source)
+        x = torch.randn(n, (_SIMULATED + 9) // 10, generator=source).double()
         values.append(EppsPulley().statistic((x - x.mean(0)) / x.std(0, unbiased=False)))
     return Null(np.sort(torch.cat(values).double().numpy()))
 

@@ -7,12 +7,14 @@ then count as episodes. Of very many, some are taken that lie evenly in the file
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds.episodes import Episodes
+from isojepa.worlds.episodes import Episodes, read_episodes
+from isojepa.worlds.episodes.reading import column_names
 
 STATES = ("qpos", "state", "states", "proprio", "observation", "obs", "position")  # tried in this order
 SPEEDS = ("qvel", "velocity")
@@ -70,6 +72,23 @@ class Material:
         return [np.concatenate(each, 1)[:-1] for each in zip(*parts, strict=True)]
 
 
+def read_for_audit(
+    path: Path | str, columns: Sequence[str | None] = (), episode: str | None = None
+) -> Episodes:
+    """The columns of a file that an audit reads: those asked for, and those of `STATES` and `SPEEDS`.
+
+    Args:
+        path: a file as of `read_episodes`.
+        columns: asked for by name; None is skipped.
+        episode: column of episode numbers, as of `read_episodes`.
+
+    Raises:
+        ValueError: the file is missing, damaged, holds something else, or lacks a column.
+    """
+    names = [name for name in column_names(Path(path)) if name in (*STATES, *SPEEDS) and name != episode]
+    return read_episodes(Path(path), list(dict.fromkeys([*names, *filter(None, columns)])), episode)
+
+
 def gather(
     episodes: Episodes,
     state: str | None = None,
@@ -105,6 +124,11 @@ def gather(
     chosen = episodes.subset(list(long))
     actions = chosen.actions(action)
     _check_size(episodes.source, action, actions)
+    if all(
+        part.shape[1] > 1 and np.isin(part, (0, 1)).all() and (part.sum(1) == 1).all() for part in actions
+    ):
+        actions = [part[:, :-1] for part in actions]
+        notes.append("Actions are one-hot: the last column follows from the others and was left out.")
     columns = [_vectors(chosen, name) for name in (*names, *context)]
     pieces = _cuts(chosen.lengths)
     if len(pieces) > len(long):

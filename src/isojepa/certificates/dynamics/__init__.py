@@ -1,4 +1,4 @@
-"""Transitions under actions: fitted in closed form, and certified without latents."""
+"""Transitions under actions, fitted in closed form, and certificates of transitions and world models."""
 
 from isojepa.certificates.dynamics.agreement import Agreement, Perturbation
 from isojepa.certificates.dynamics.certificate import DynamicsCertificate, Reason
@@ -7,22 +7,23 @@ from isojepa.certificates.dynamics.eigenvalues import Eigenvalue
 from isojepa.certificates.dynamics.excitation import Excitation, Unidentified
 from isojepa.certificates.dynamics.invariants import Invariants
 from isojepa.certificates.dynamics.linearity import Linearity
-from isojepa.certificates.dynamics.prediction import Horizon, measure_horizon
 from isojepa.certificates.dynamics.transition import Transition, fit_transition
+from isojepa.certificates.dynamics.world_model import StateScore, WorldModelCertificate, certify_world_model
 
 __all__ = [
     "Agreement",
     "DynamicsCertificate",
     "Eigenvalue",
     "Excitation",
-    "Horizon",
     "Invariants",
     "Linearity",
     "Perturbation",
     "Reason",
+    "StateScore",
     "Transition",
     "Unidentified",
+    "WorldModelCertificate",
     "certify_dynamics",
+    "certify_world_model",
     "fit_transition",
-    "measure_horizon",
 ]

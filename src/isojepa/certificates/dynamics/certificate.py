@@ -16,9 +16,22 @@ from isojepa.certificates.intervals import Interval
 from isojepa.certificates.sentences import Line, format_value
 
 Verdict = Literal["unidentifiable", "nonlinear", "linear", "true", "other", "unclear"]
-Code = Literal["unexcited", "weak", "nonlinear", "bent", "unreached", "unstable", "differs", "turned", "wide"]
+Code = Literal[
+    "unexcited",
+    "weak",
+    "nonlinear",
+    "bent",
+    "unreached",
+    "unstable",
+    "differs",
+    "turned",
+    "wide",
+    "fast",
+    "memory",
+]
 WEAK = 0.01  # share of an action's variance that the state leaves, below which excitation is called weak
 BENT = 0.01  # share of the variance predicted beyond A and B, above which a transition is not called linear
+REMEMBERED = 0.1  # correlation of successive residuals, above which a transition is not called linear
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,8 @@ class Reason:
     Attributes:
         code: for programs: "unexcited" directions, "weak" excitation, a "nonlinear" transition or one that is
             "bent" a little, states "unreached" by actions, an A that may be "unstable", a transition that
-            "differs" from the true one or is "turned" against it, intervals too "wide" to tell.
+            "differs" from the true one or is "turned" against it, intervals too "wide" to tell; "fast"
+            functions of the state, and "memory" of earlier steps.
         sentence: for people.
     """
 
@@ -71,13 +85,16 @@ class DynamicsCertificate:
     def verdict(self) -> Verdict:
         """In a word.
 
-        "unidentifiable" if nothing excites some direction; "nonlinear" if a flexible regressor predicts more;
+        "unidentifiable" if nothing excites some direction; "nonlinear" if a flexible regressor, near rows or
+        the step before predict more;
         else, with latents, "true" if A and B are the true ones in one rotation up to the tolerance, "other"
         if they are not, "unclear" if the intervals are too wide; and without latents "linear".
         """
         if self.invariants is None or self.linearity is None:
             return "unidentifiable"
         if self._is_nonlinear and self.linearity.gain.high > BENT:
+            return "nonlinear"
+        if self._is_fast or self._has_memory:
             return "nonlinear"
         if self.agreement is None:
             return "linear"
@@ -89,7 +106,12 @@ class DynamicsCertificate:
     @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
-        return _SENTENCES[self.verdict].format(tolerance=f"{100 * self.tolerance:g} %")
+        tolerance = f"{100 * self.tolerance:g} %"
+        sentence = _SENTENCES[self.verdict].format(tolerance=tolerance)
+        if self.linearity is None or self.verdict == "nonlinear":
+            return sentence
+        memory = " Memory was not tested: no rows are successive." if self.linearity.memory is None else ""
+        return f"{sentence} {_TESTED}{memory}"
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -104,6 +126,14 @@ class DynamicsCertificate:
             found.append(
                 Reason(code, f"A flexible regressor predicts {gain} of the variance beyond A and B.")
             )
+        if self._is_fast and self.linearity is not None:
+            share = f"{100 * self.linearity.fast:.2g} % of the variance (p = {self.linearity.fast_p:.1g})"
+            found.append(Reason("fast", f"What A and B leave of rows with near states agrees: {share}."))
+        if self._has_memory and self.linearity is not None:
+            chance = f"correlation {self.linearity.memory:.2g}, p = {self.linearity.memory_p:.1g}"
+            found.append(
+                Reason("memory", f"What A and B leave of successive steps agrees ({chance}): raise history.")
+            )
         if self.invariants is not None:
             found += _of_invariants(self.invariants)
         if self.agreement is not None:
@@ -112,7 +142,23 @@ class DynamicsCertificate:
 
     @property
     def _is_nonlinear(self) -> bool:
-        return self.linearity is not None and self.linearity.p < 1 - self.confidence
+        return self.linearity is not None and self.linearity.p < self._level(self.linearity)
+
+    @property
+    def _is_fast(self) -> bool:
+        found = self.linearity
+        return found is not None and found.fast_p < self._level(found) and found.fast > BENT
+
+    @property
+    def _has_memory(self) -> bool:
+        found = self.linearity
+        if found is None or found.memory is None or found.memory_p is None:
+            return False
+        return found.memory_p < self._level(found) and abs(found.memory) > REMEMBERED
+
+    def _level(self, found: Linearity) -> float:
+        """Of each of the tests, so that they keep the level together."""
+        return (1 - self.confidence) / found.tests
 
     def _of_agreement(self, agreement: Agreement) -> list[Reason]:
         found = []
@@ -158,13 +204,18 @@ class DynamicsCertificate:
 
 _SENTENCES = {
     "unidentifiable": "The transition cannot be identified: some directions are never excited.",
-    "nonlinear": "The transition is not linear in embedding and action.",
-    "linear": "The transition is linear and excited: its invariants are the world's, if the embedding is a "
-    "rotation of it.",
+    "nonlinear": "The transition is not linear in embedding and action alone.",
+    "linear": "Actions excite the transition, and neither nonlinearity nor memory was found: if it is linear "
+    "and the embedding a rotation of the world, its invariants are the world's.",
     "true": "A and B are the true ones in one common rotation, to within {tolerance}.",
     "other": "A and B are not the true ones in one common rotation.",
     "unclear": "A and B may be the true ones: too few rows to tell to within {tolerance}.",
 }
+
+_TESTED = (
+    "Tested: smooth functions of state and action, functions of the state that near rows share, and memory "
+    "of the step before. Not tested: faster functions, and hidden variables that leave no such trace."
+)
 
 
 def _of_invariants(invariants: Invariants) -> list[Reason]:

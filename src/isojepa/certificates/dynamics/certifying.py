@@ -43,14 +43,18 @@ def certify_dynamics(
     """Certify the transition of an embedding under actions.
 
     Args:
-        h: rows (n, dim), with h_next; or paths: (steps, dim), (steps, paths, dim) or a list of (steps_i,
-        dim). a: the actions in the same form, one column each; action t leaves step t. h_next: (n, dim),
-        where rows are given. z, z_next: the latents, in the form of h and h_next, of as many dimensions as h.
+        h: rows (n, dim), with h_next; or paths: (steps, dim), (steps, paths, dim) or a list of
+            (steps_i, dim).
+        a: the actions in the same form, one column each; action t leaves step t.
+        h_next: (n, dim), where rows are given.
+        z, z_next: the latents, in the form of h and h_next, of as many dimensions as h.
         episodes: (n,) which episode each row is of, where rows are given; without it rows are one path.
-        history: embeddings in a state, for paths; velocity cannot be seen in one. recovery_error: what is
-        known of E |h - Q z|^2 without latents, such as Theorem 3's bound. horizon: steps of the Gramian; by
-        default without end where A is stable. tolerance: relative error up to which A and B count as the true
-        ones. confidence: of each interval. seed: draws what intervals are made of.
+        history: embeddings in a state, for paths; velocity cannot be seen in one.
+        recovery_error: what is known of E |h - Q z|^2 without latents, such as Theorem 3's bound.
+        horizon: steps of the Gramian; by default without end where A is stable.
+        tolerance: relative error up to which A and B count as the true ones.
+        confidence: of each interval.
+        seed: draws what intervals are made of.
 
     Returns:
         A certificate; where nothing excites some direction, one that says which, without A and B.

@@ -15,6 +15,13 @@ Under a linear transition, whatever the law of its noise, E[e . f] = 0, so T of 
 t of as many degrees as it has groups less one. The two halves nearly repeat each other (both multiply what
 one half has along the features by what the other has), so their T are averaged, which makes the test
 conservative if they do not. The p-value is one-sided and needs no tuning.
+
+Features are smooth and see one row at a time. Two more products of residuals have mean 0 under a linear
+transition with independent noise, and are tested in the same way:
+
+    fast     e_i . e_j,     j the row of the other half whose state is nearest to that of i: functions too
+             fast for the features, as far as rows are close
+    memory   e_t . e_t-1,   successive steps of an episode: hidden variables such as a velocity, either sign
 """
 
 import math
@@ -31,6 +38,7 @@ from isojepa.certificates.waves import cosines
 
 _COSINES = 96
 _SQUARES = 12  # inputs at most for squares and products
+_NEAR, _NEAR_WIDE, _NARROW = 100_000, 2_000, 8  # rows that neighbors are searched in, also in wide states
 _PENALTIES = np.logspace(-4, 2, 13)  # of the ridge, against the mean variance of a feature
 
 
@@ -41,14 +49,27 @@ class Linearity:
     Attributes:
         r2: share of its variance that the linear map predicts.
         gain: what the flexible one predicts beyond.
-        p: of the test that the transition is linear.
+        p: of the test that the transition is linear, by smooth features.
         features: of the flexible one.
+        fast: share of the variance that residuals of nearest rows have in common.
+        fast_p: of the test by these.
+        memory: correlation of residuals of successive steps; None where no rows are successive.
+        memory_p: of the test by these, two-sided.
     """
 
     r2: Interval
     gain: Interval
     p: float
     features: int
+    fast: float
+    fast_p: float
+    memory: float | None
+    memory_p: float | None
+
+    @property
+    def tests(self) -> int:
+        """How many there are."""
+        return 2 + (self.memory_p is not None)
 
 
 def measure_linearity(
@@ -66,27 +87,56 @@ def measure_linearity(
     group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     features = _Features(x.shape[1], len(x), generator)
     sums = np.zeros((len(edges) - 1, 4))  # of each group: spread, linear error, flexible error, score
-    middle = y.mean(0)
+    middle, left = y.mean(0), np.empty_like(y)
     for fold in (0, 1):
         scored = group % 2 == fold
         fit = _Fit(x[~scored], y[~scored], features)
         linear, flexible = fit.predict(x[scored])
         error = y[scored] - linear
         rest, along = (foretold(part, x[scored])[1] for part in (error, flexible))
+        left[scored] = rest / np.sqrt(fit.noise)
         score = (rest * along / fit.noise).sum(1)
         parts = ((y[scored] - middle) ** 2, error**2, (error - flexible) ** 2, score[:, None])
         for column, part in enumerate(parts):
             np.add.at(sums[:, column], group[scored], part.sum(1))
     whole = sums.sum(0)
     without = whole - sums
+    exact = whole[1] <= 1e-20 * whole[0]
+    near = (left * left[_nearest(steps.state, group % 2)]).mean(1)
+    after = _successive(steps)
+    memory = (left[after] * left[after - 1]).mean(1)
+    behind = np.bincount(group[after], memory, len(edges) - 1)
+    p_behind = _p_value(behind[0::2], behind[1::2])
     return Linearity(
         from_blocks(1 - whole[1] / whole[0], 1 - without[:, 1] / without[:, 0], confidence),
         from_blocks(
             (whole[1] - whole[2]) / whole[0], (without[:, 1] - without[:, 2]) / without[:, 0], confidence
         ),
-        _p_value(sums[0::2, 3], sums[1::2, 3]) if whole[1] > 1e-20 * whole[0] else 1.0,
+        1.0 if exact else _p_value(sums[0::2, 3], sums[1::2, 3]),
         features.count,
+        float(near.mean() * whole[1] / whole[0]),
+        1.0 if exact else _p_value(*(np.bincount(group, near)[half::2] for half in (0, 1))),
+        float(memory.mean()) if len(after) else None,
+        None if not len(after) else 1.0 if exact else 2 * min(p_behind, 1 - p_behind),
     )
+
+
+def _nearest(state: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Of each row the one of the other half whose state is nearest, of those that are looked at."""
+    z = (state - state.mean(0)) / state.std(0)
+    most = _NEAR if z.shape[1] <= _NARROW else _NEAR_WIDE
+    nearest = np.empty(len(z), int)
+    for own in (0, 1):
+        others = np.flatnonzero(half != own)
+        others = others[:: max(1, len(others) // most)]
+        nearest[half == own] = others[scipy.spatial.cKDTree(z[others]).query(z[half == own])[1]]
+    return nearest
+
+
+def _successive(steps: Steps) -> np.ndarray:
+    """Rows that begin where the row before them ended."""
+    same = steps.episode[1:] == steps.episode[:-1]
+    return 1 + np.flatnonzero(same & (steps.state[1:, : steps.dim] == steps.next[:-1]).all(1))
 
 
 def _p_value(*halves: np.ndarray) -> float:

@@ -44,10 +44,16 @@ def _excitation(excitation: Excitation) -> list[Line]:
 
 def _linearity(linearity: Linearity) -> list[Line]:
     test = f"Predicted beyond A and B by {linearity.features} features, held out; p = {linearity.p:.2g}."
-    return [
+    near = f"Share of the variance that rows of near states share beyond A and B; p = {linearity.fast_p:.2g}."
+    found = [
         _line("R2 of one step", linearity.r2, "Of the next embedding, by A and B, held out."),
         _line("nonlinear gain", linearity.gain, test),
+        _line("fast gain", linearity.fast, near),
     ]
+    if linearity.memory is not None:
+        past = f"Correlation of what A and B leave of successive steps; p = {linearity.memory_p:.2g}."
+        found.append(_line("memory", linearity.memory, past))
+    return found
 
 
 def _invariants(invariants: Invariants) -> list[Line]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from isojepa.arguments import check_number, checked
 from isojepa.certificates.dynamics.excitation import find_unidentified
@@ -43,8 +44,8 @@ class Transition:
 
     Example:
         >>> shift = Transition(np.eye(2), np.ones((2, 1)), np.zeros(2), np.zeros((2, 2)))
-        >>> shift.rollout(np.zeros((1, 2)), np.ones((3, 1, 1)))[-1]
-        array([[3., 3.]])
+        >>> shift.rollout(torch.zeros(1, 2), torch.ones(3, 1))[-1]
+        tensor([3., 3.])
     """
 
     A: np.ndarray
@@ -85,13 +86,29 @@ class Transition:
         longer = np.concatenate((self.predict(state, action), state), axis=-1)
         return np.asarray(longer[..., : self.history * self.dim])
 
-    def rollout(self, state: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Embeddings (steps, ..., dim) after each of the actions (steps, ..., actions), from a state."""
-        found = []
-        for action in actions:
-            state = self.advance(state, action)
-            found.append(state[..., : self.dim])
-        return np.stack(found)
+    @property
+    def context(self) -> int:
+        """Latents that a prediction starts from, as of `isojepa.encoders.Dynamics`."""
+        return self.history
+
+    def encode(self, observations: Any) -> Tensor:
+        """Observations are embeddings already."""
+        return torch.as_tensor(observations)
+
+    def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Embeddings (..., horizon, dim) after each of the actions (..., horizon, m).
+
+        Args:
+            latents: (..., history, dim) in the order of time.
+            actions: (..., horizon, m).
+        """
+        A, B, c = (torch.from_numpy(matrix).to(latents) for matrix in (self.A, self.B, self.c))
+        state, visited = latents.flip(-2).flatten(-2), []
+        for action in actions.unbind(-2):
+            h = state @ A.T + action @ B.T + c
+            visited.append(h)
+            state = torch.cat((h, state[..., : -self.dim]), -1)
+        return torch.stack(visited, -2)
 
     def stacked(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A, B and c of the stacked state, s' = A s + B a + c: what a linear regulator takes."""

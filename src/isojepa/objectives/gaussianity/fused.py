@@ -13,9 +13,9 @@ of their Theorem 6 from value and gradient.
 
 The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
 whole is two sweeps over the projections (see `kernels`). In float32, with equally spaced knots, they are
-compiled: on the CPU, and on devices that Triton serves (see `triton_powers`). Otherwise the same two sweeps
-run as tensor operations. Sums over samples are added up over the ranks of a distributed job between the two
-sweeps, so n is the size of the whole batch.
+compiled on the CPU, and Triton kernels where these are asked for and served (see `triton_powers`). Otherwise
+the same two sweeps run as tensor operations, which compute the powers anew in each. Sums over samples are
+added up over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
 
 What the compiled sweeps cannot do is done by tensor operations that keep their graph, in the memory of the
 textbook form: transforms of `torch.func`, forward-mode derivatives, and the derivative of the gradient.
@@ -44,7 +44,9 @@ _CHUNK = 1 << 20
 _DEVICE_CHUNK = 1 << 22  # on a device a kernel's start costs more, for which a larger chunk makes up
 
 
-def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+def sliced_epps_pulley(
+    x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False, triton: bool = False
+) -> Tensor:
     """Mean Epps-Pulley statistic over directions and over the leading axes.
 
     Args:
@@ -52,6 +54,7 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
         directions: (slices, dim) unit vectors.
         grid: where the characteristic function is compared.
         unbiased: take the U-statistic.
+        triton: run the sweeps as Triton kernels, on devices that Triton serves.
 
     Returns:
         A scalar, differentiable with respect to x.
@@ -61,16 +64,18 @@ def sliced_epps_pulley(x: Tensor, directions: Tensor, grid: Grid, unbiased: bool
             wide = at_least_float32(x)
             return plain_epps_pulley(wide @ directions.to(wide).T, grid, unbiased).mean()
     wanted = x.requires_grad and torch.is_grad_enabled()
-    statistic: Tensor = _EppsPulley.apply(x, directions, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    statistic: Tensor = _EppsPulley.apply(  # type: ignore[no-untyped-call]
+        x, directions, grid, unbiased, wanted, triton
+    )
     return statistic
 
 
-def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False, triton: bool = False) -> Tensor:
     """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
     if _traced(x):
         return plain_epps_pulley(x, grid, unbiased)
     wanted = x.requires_grad and torch.is_grad_enabled()
-    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted)  # type: ignore[no-untyped-call]
+    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted, triton)  # type: ignore[no-untyped-call]
     return statistic
 
 
@@ -112,8 +117,8 @@ def _means(powers: TensorPowers | TritonPowers, n: int) -> tuple[Tensor, Tensor]
 
 class _EppsPulley(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, directions, grid, unbiased, want_gradient):  # type: ignore[no-untyped-def]
-        sweep = _sweeps(x, grid)
+    def forward(ctx, x, directions, grid, unbiased, want_gradient, triton):  # type: ignore[no-untyped-def]
+        sweep = _sweeps(x, grid, triton)
         with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
             wide = at_least_float32(x.detach())
             views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
@@ -136,7 +141,7 @@ class _EppsPulley(torch.autograd.Function):
                 gradient = cast(Tensor, again).view_as(wide)
             upstream = ranks.total(upstream)  # every rank's loss depends on this rank's samples
         scale = upstream.unsqueeze(-2) if upstream.ndim else upstream
-        return (scale * gradient).to(ctx.dtype), None, None, None, None
+        return (scale * gradient).to(ctx.dtype), None, None, None, None, None
 
 
 def _statistic(cos_mean: Any, sin_mean: Any, grid: Any, n: int, unbiased: bool) -> tuple[Any, Any, Any]:
@@ -177,11 +182,11 @@ def _chunks(views: Tensor, directions: Tensor | None, n: int) -> list[tuple[int,
     return [(start, min(start + size, slices)) for start in range(0, slices, size)]
 
 
-def _sweeps(x: Tensor, grid: Grid) -> Callable[..., tuple[Tensor, Tensor | None]]:
+def _sweeps(x: Tensor, grid: Grid, triton: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
     """How both sweeps over projections of x are made."""
     if x.dtype == torch.float64 or grid.step is None:
         return _tensor_sweeps
-    if served(x.device):
+    if triton and served(x.device):
         return _triton_sweeps
     return _compiled_sweeps if x.device.type == "cpu" and team.COMPILER else _tensor_sweeps
 

@@ -2,7 +2,8 @@
 
 Triton comes with torch where torch was built for a device that it serves; with TRITON_INTERPRET=1 its
 interpreter serves the CPU, slowly, for tests. On each device the first call is held against the same by
-tensor operations; where the kernels fail or say something else, they are left alone, with a warning.
+tensor operations; where the kernels fail or say something else, they are left alone, with a warning. They
+were never run on a GPU here, and run only where they are asked for.
 
 Shapes of programs are fixed rather than tuned by timing, for which the same call could add in another order.
 """
@@ -101,11 +102,7 @@ def served(device: torch.device) -> bool:
 
 @cache
 def _works(device: torch.device) -> bool:
-    """Whether the kernels say what tensor operations do; a warning if they are there and do not."""
-    if find_spec("triton") is None:
-        return False
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _OLDEST:
-        return False
+    """Whether the kernels say what tensor operations do; a warning if they do not."""
     try:
         fault = _fault(device)
     except Exception as error:  # no compiler, no driver, another version: whatever it is, others go on
@@ -121,6 +118,10 @@ def _works(device: torch.device) -> bool:
 
 def _fault(device: torch.device) -> str:
     """What is wrong with the kernels of a device, if anything is."""
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _OLDEST:
+        return f"its compute capability is below {_OLDEST[0]}.{_OLDEST[1]}"
     grid = Grid.trapezoid(40, 5.0)
     values = torch.linspace(-4, 4, 2 * 37 * 5, dtype=torch.float32, device=device)
     p, (re, im) = values.view(2, 37, 5), values[:200].view(2, 2, 5, 10).repeat(1, 1, 1, 2)

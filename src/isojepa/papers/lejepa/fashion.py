@@ -208,12 +208,21 @@ def _gain(rows: Rows) -> Judgement:
     return judge_values([100 * (value - (base or 0.0)) for value in ours], lambda gain: gain >= GAIN)
 
 
+def _neighbors(rows: Rows) -> Judgement:
+    pixels = rows.where(method=PIXELS).mean("neighbors")
+    ours = _lines(rows.where(method=(OURS, LONGER))) if pixels is not None else Lines()
+    told = "{method} {neighbors:.4f}"
+    return judge_lines(ours, lambda line: line["neighbors"] > pixels, told, "neighbors", pixels=pixels)
+
+
 def _others(rows: Rows) -> Judgement:
     """Level is within the interval of ours, which covers the choice of test pictures."""
     ours = rows.where(method=OURS)
     high = ours.mean("high")
     others = _lines(rows.where(method=tuple(set(METHODS) - {OURS}))) if high is not None else Lines()
-    return judge_lines(others, lambda line: line["linear"] <= high, "{method} {linear:.4f}", "linear")
+    facts = {"ours": ours.mean("linear"), "least": ours.mean("low"), "most": high}
+    told = "{method} {linear:.4f}"
+    return judge_lines(others, lambda line: line["linear"] <= high, told, "linear", **facts)
 
 
 STUDY = Study.of_file(
@@ -224,5 +233,7 @@ STUDY = Study.of_file(
     measure=measure,
     tables=TableSpec.named(methods=_lines),
     charts=[ChartSpec("curves", _curves)],
-    statements=Statement.named(wanted=_reaches(WANTED), goal=_reaches(GOAL), gain=_gain, others=_others),
+    statements=Statement.named(
+        wanted=_reaches(WANTED), goal=_reaches(GOAL), gain=_gain, neighbors=_neighbors, others=_others
+    ),
 )

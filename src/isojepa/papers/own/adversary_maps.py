@@ -22,7 +22,7 @@ from isojepa.papers.own.adversary import (
 from isojepa.seeds import generator
 from isojepa.worlds.lift import orthogonal
 
-_SINCE = "0.3"
+_SINCE, _NEXT = "0.3", "0.4"
 _LONGER = 400  # steps of slow worlds
 
 
@@ -78,14 +78,37 @@ def he3(z: np.ndarray) -> np.ndarray:
     return np.asarray((z**3 - 3 * z) / math.sqrt(6))
 
 
-def products(count: int, dim: int = 2) -> Maker:
-    """Each direction a sum of products of latents of its own."""
+def flow(wave: tuple[float, float], time: float, steps: int = 20) -> Map:
+    """The flow of dz/dt = (d_2 g - z_2 g, z_1 g - d_1 g) with g = sin(wave . z), which keeps N(0, I)."""
+
+    def velocity(z: np.ndarray) -> np.ndarray:
+        phase = z @ np.array(wave)
+        g, slope = np.sin(phase), np.cos(phase)
+        return np.stack((wave[1] * slope - z[..., 1] * g, z[..., 0] * g - wave[0] * slope), -1)
+
+    def move(z: np.ndarray) -> np.ndarray:
+        h = time / steps
+        for _ in range(steps):  # Runge and Kutta, order 4
+            a = velocity(z)
+            b = velocity(z + h / 2 * a)
+            c = velocity(z + h / 2 * b)
+            z = z + h / 6 * (a + 2 * b + 2 * c + velocity(z + h * c))
+        return z
+
+    return move
+
+
+def products(count: int, dim: int = 2, share: float = 1.0) -> Maker:
+    """Each direction a sum of products of latents of its own, with a latent beside if `share` is below 1."""
 
     def make(source: torch.Generator) -> Case:
         total = np.zeros((STEPS, PATHS, dim))
         for _ in range(count):
             total += walk(dim, source) * walk(dim, source)
-        return Case(total / math.sqrt(count), RHO, 0.0, 2.0, products=count)
+        h = math.sqrt(share / count) * total
+        if share < 1:
+            h += math.sqrt(1 - share) * walk(dim, source)
+        return Case(h, RHO, 1 - share, 2 - 2 * math.sqrt(1 - share), products=count)
 
     return make
 
@@ -158,6 +181,16 @@ for _name, _map, _latents in (
 
 for _count in (2, 5, 10, 20, 50, 200):
     adversary(f"sum of {_count} products", since=_SINCE)(products(_count))
+
+for _count in (60, 300):
+    adversary(f"sum of {_count} products", since=_NEXT)(products(_count))
+    adversary(f"a latent with a tenth of {_count} products", since=_NEXT)(products(_count, share=0.1))
+for _name, _map in (
+    ("flow along a long wave", flow((0.5, 0.25), 0.6)),
+    ("flow along a wave", flow((1.0, 0.5), 0.35)),
+    ("flow along a short wave", flow((2.0, 1.0), 0.3)),
+):
+    adversary(_name, since=_NEXT)(lambda source, f=_map: mapped(f, 2, source))  # type: ignore[misc]
 
 
 def _inside_out(z: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from isojepa.papers.own.linear_worlds import (
     regulated_world,
     sines,
 )
-from isojepa.plan import (
+from isojepa.planning import (
     FiniteLqr,
     LinearSystem,
     Lqr,

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from isojepa.certificates.dynamics.invariants import Invariants, inner_products
 from isojepa.certificates.dynamics.singular import gramian
 from isojepa.certificates.intervals import Interval
-from isojepa.plan import LinearSystem, Lqr
+from isojepa.planning import LinearSystem, Lqr
 from isojepa.seeds import generator
 
 Policy = Callable[[np.ndarray, torch.Generator], np.ndarray]  # states (n, dim) -> actions (n, actions)

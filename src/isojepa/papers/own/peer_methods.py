@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.modes import embed
+from isojepa.importing import install_hint
 from isojepa.names import choose
 from isojepa.objectives import InfoNCE, LeJEPA, Whitening
 from isojepa.objectives.infonce import matched_sigma
@@ -107,7 +108,7 @@ def vampnet(world: World, seed: int, pairs: int, encoder: dict[str, Any], **reci
         from deeptime.decomposition.deep import VAMPNet
     except ImportError as error:
         raise ImportError(
-            f"VAMPNets need deeptime, which cannot be imported ({error}): pip install 'isojepa[peers]'"
+            f"VAMPNets need deeptime, which cannot be imported ({error}): {install_hint('peers')}"
         ) from error
     how = _recipe(recipe)
     network = VAMPNet(_encoder(world, seed, encoder), learning_rate=how.learning_rate)

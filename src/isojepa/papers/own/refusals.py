@@ -5,6 +5,9 @@ An encoder that is not done leaves something of each latent's law or of its own 
 h = (1 - a) u + a T(u), u the hidden normal and T(u) the latent, or a cubic of u; or it compresses large rows,
 whatever their direction. Shapes are then there to be found, and are not the world's. Langevin worlds, whose
 axes have names, tell what refusing costs.
+
+Nor has a world names whose coordinates depend on each other: a walk in an L-shaped domain, and one in a
+square whose points turn by an angle that grows with their radius.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,6 +42,8 @@ _COPULA = "copula of "
 LEFT = (0.1, 0.3, 1.0)  # shares of the law that encoders of copula worlds leave; 1 is the law itself
 COPULAS = tuple(_COPULA + law for law in ("uniform", "bimodal", "generalised normal 4"))
 BLIND = (EXACT, CUBIC, *COPULAS, COMPRESSED)
+ELL, SWIRL = "L-shaped domain", "swirled square"
+DEPENDENT = (ELL, SWIRL)
 PAIRED, ALONE = "pairs", "one view"
 RHOS = (0.5, 0.9, 0.98)
 SIZES: dict[str, dict[str, Any]] = {
@@ -50,6 +55,7 @@ _DIMS = (2, 3, 4, 8)
 _BLIND_ROWS = (1_000, 5_000, 20_000)
 _SCORES = ("named", "all", "departure", "world_departure")
 _CUBE = 0.1  # of the third Hermite polynomial: 1 % of the variance
+_WALK, _STEPS = 0.12, 8  # length of a step, and steps from one view to the next, of a walk in the plane
 _SQUEEZE = 0.1  # of the mean square of a row's values, by which it is compressed
 
 
@@ -66,6 +72,9 @@ def cells(scale: str) -> list[Cell]:
         for left in LEFT if kind in COPULAS else (0.0,):
             found += crossed(asked, part="blind", kind=kind, left=left, views=PAIRED, batch=batches)
     found += crossed(asked, part="blind", kind=EXACT, left=0.0, views=ALONE, batch=batches)
+    found += crossed(
+        asked, part="blind", kind=DEPENDENT, left=0.0, views=PAIRED, rows=size["rows"][-1:], batch=batches[:2]
+    )
     known = {"part": "known", "kind": LAWS, "left": 0.0, "views": (PAIRED, ALONE), "rows": size["rows"]}
     return found + crossed(asked, **known, batch=range(size["known"]))
 
@@ -98,7 +107,10 @@ def _worlds(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]
         rng = numpy_generator(trial, "refusals", kind)
         dim, rho = _DIMS[trial % len(_DIMS)], RHOS[trial // len(_DIMS) % len(RHOS)]
         rows = settings.get("rows") or _BLIND_ROWS[trial % len(_BLIND_ROWS)]
-        if settings["part"] == "known":
+        if kind in DEPENDENT:
+            dim = 2
+            views = list(_plane(kind, rows, rng))
+        elif settings["part"] == "known":
             drawn = Langevin(dim=dim, law=LAWS[kind], rho=rho).sample(rows, generator(trial, "refusals"))
             system = eigensystem(LAWS[kind], 1)
             views = [np.asarray(system(1, view.double().numpy())) for view in drawn]
@@ -109,6 +121,25 @@ def _worlds(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]
             views = [bend(view) for view in (u, after)]
         turn = scipy.stats.special_ortho_group.rvs(dim, random_state=rng)
         yield views[0] @ turn, views[1] @ turn
+
+
+def _plane(kind: str, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Both views of a walk that stays inside its domain, whose stationary law is uniform."""
+    missing = 0.0 if kind == ELL else 1.0  # the corner beyond which a point is outside
+    z = rng.uniform(-1, 1, (2 * rows, 2))
+    z = z[(z < missing).any(1)][:rows]
+    after = z.copy()
+    for _ in range(_STEPS):
+        moved = after + _WALK * rng.standard_normal(after.shape)
+        inside = (np.abs(moved) < 1).all(1) & (moved < missing).any(1)
+        after[inside] = moved[inside]
+    return (z, after) if kind == ELL else (_swirled(z), _swirled(after))
+
+
+def _swirled(z: np.ndarray) -> np.ndarray:
+    radius = np.linalg.norm(z, axis=1, keepdims=True)
+    turned = np.stack((-z[:, 1], z[:, 0]), axis=1)
+    return np.asarray(np.cos(radius) * z + np.sin(radius) * turned)
 
 
 def _leftover(kind: str, left: float) -> Callable[[np.ndarray], np.ndarray]:

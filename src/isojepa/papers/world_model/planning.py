@@ -11,8 +11,8 @@ from typing import Any
 
 from isojepa.papers.world_model import reacher_ou, reacher_trajectory
 from isojepa.papers.world_model.planning_measures import BESIDE, TRUE, UNTRAINED, WARPED, measure
-from isojepa.plan.closed_loop import PLANNERS
-from isojepa.plan.closed_loop.learning import SEARCHES
+from isojepa.planning.closed_loop import PLANNERS
+from isojepa.planning.planners import SEARCHES
 from isojepa.report.charts import Chart, Curve, HeatMap, Panel, curves_chart
 from isojepa.studies.cells import Cell, Computation
 from isojepa.studies.rows import Lines, Rows
@@ -218,9 +218,12 @@ def _costs(rows: Rows) -> Judgement:
 
 
 def _bounded(rows: Rows) -> Judgement:
-    lines = _regrets(rows).known("bound")
-    told = "{encoder}: {bound:.3g} for {regret:.3g}"
-    return judge_lines(lines, lambda line: line["bound"] >= line["regret"], told, "regret")
+    lines = Lines()
+    for line in _regrets(rows):
+        known = line["bound"] is not None
+        told = f"{line['bound']:.3g} for {line['regret']:.3g}" if known else "no bound"
+        lines.append(line | {"told": told, "above": known and line["bound"] >= line["regret"]})
+    return judge_lines(lines, lambda line: line["above"], "{encoder}: {told}", "regret")
 
 
 def _borrowed(rows: Rows) -> Judgement:

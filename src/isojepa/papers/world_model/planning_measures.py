@@ -18,7 +18,7 @@ from isojepa.align.maps import AlignmentMap
 from isojepa.config import config_from
 from isojepa.encoders.conv import Conv
 from isojepa.papers.world_model.reacher import POOL, trained
-from isojepa.plan import (
+from isojepa.planning import (
     LinearSystem,
     LineSpec,
     Lqr,
@@ -31,7 +31,7 @@ from isojepa.plan import (
     push_cost,
     simulate_regret,
 )
-from isojepa.plan.closed_loop import (
+from isojepa.planning.closed_loop import (
     FAIR,
     PROTOCOLS,
     SETTINGS,
@@ -51,7 +51,7 @@ from isojepa.plan.closed_loop import (
     translated,
     warped,
 )
-from isojepa.plan.decoders import DECODERS
+from isojepa.planning.decoders import DECODERS
 from isojepa.seeds import generator, numpy_generator
 from isojepa.studies.cells import Cell
 from isojepa.worlds.episodes import Episodes
@@ -88,7 +88,7 @@ def _encoder(name: str, config: Mapping[str, Any] | None) -> Encoder:
 
 def _episodes(plant: ReacherPlant, law: str, count: int) -> tuple[Episodes, Episodes]:
     start = "gaussian" if law == "gaussian" else "uniform"
-    return record(plant, count, 100, generator(0, "study planning"), start=start).split(0.3, 0)
+    return record(plant, count, 100, generator(0, "study planning"), start=start).split(0.7, 0)
 
 
 def _learned(plant: ReacherPlant, encoder: Encoder, parts: tuple[Episodes, Episodes]) -> Learned:

@@ -37,7 +37,7 @@ from isojepa.certificates.audit.strides import stride_row
 from isojepa.config import Config
 from isojepa.encoders.modes import embed
 from isojepa.linear import held_out_r2
-from isojepa.plan import compare_lines, draw_pairs
+from isojepa.planning import compare_lines, draw_pairs
 from isojepa.registry import Spec, make
 from isojepa.studies.cells import RECORDS
 from isojepa.studies.rows import Rows
@@ -193,6 +193,12 @@ def chosen(rows: Rows, label: str) -> Rows:
         weights = own.by("weight")
         found += weights[max(weights, key=lambda weight: weights[weight].mean("r2_validation") or 0.0)]
     return found
+
+
+def several(rows: Rows, label: str) -> str:
+    """The values of a label at which more than one weight was run."""
+    places = [f"{place:g}" for (place,), own in rows.by(label).items() if len(own.by("weight")) > 1]
+    return ", ".join(places) or "none"
 
 
 def by_joint(score: str, named: str = "{joint}") -> Callable[[Rows], dict[str, float | None]]:

@@ -162,5 +162,6 @@ STUDY = Study.of_file(
     numbers=lambda rows: {
         "aligned_share": aligned_r2(RHO) / r2_ceiling(),
         "normal_share": normal_r2() / r2_ceiling(),
+        "several": reacher.several(rows.where(condition=PLAIN), "rho"),
     },
 )

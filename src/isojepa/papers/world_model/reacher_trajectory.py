@@ -27,6 +27,7 @@ LONG = "sac, three times the steps"
 GAUSSIAN = "Gaussian pairs"  # of the study reacher_ou, whose runs these are
 WEIGHT = reacher.LEAST
 STRENGTHS, METHOD = (0.5, 1.0), "reweight"  # of isotropise
+MATCHED = 2.0  # ratio of rates up to which Gaussian pairs stand beside a stride
 HALF = 0.5  # R^2 of the embedding from the angles that was never exceeded
 
 
@@ -213,9 +214,17 @@ def _bent(rows: Rows) -> Judgement:
 
 
 def _below(rows: Rows) -> Judgement:
-    """Whether trajectories are recovered less than Gaussian pairs of the nearest correlation."""
-    told = "{stride:d}: {r2:.2f} against {r2_gaussian:.2f} at ρ {rho_gaussian:g}"
-    return judge_lines(_matched(rows), lambda line: line["r2"] < line["r2_gaussian"], told, "r2")
+    """Whether trajectories are recovered less than Gaussian pairs of about their rate -log rho."""
+    beside, alone = Lines(), []
+    for line in _matched(rows):
+        ratio = math.log(line["rho_gaussian"]) / math.log(line["rho"])
+        if 1 / MATCHED <= ratio <= MATCHED:
+            beside.append(line)
+        else:
+            alone.append(f"{line['stride']}")
+    told = "{stride:d}: {r2:.2f} at ρ {rho:.3f} against {r2_gaussian:.2f} at ρ {rho_gaussian:g}"
+    facts: dict[str, Any] = {"alone": ", ".join(alone) or "none"}
+    return judge_lines(beside, lambda line: line["r2"] < line["r2_gaussian"], told, "r2", **facts)
 
 
 def _normal(rows: Rows) -> Judgement:
@@ -253,6 +262,7 @@ STUDY = Study.of_file(
         policies=_policies,
     ),
     charts=[ChartSpec("recovery", _panels, legend="own")],
+    numbers=lambda rows: {"several": reacher.several(rows.where(policy=POLICY, strength=0.0), "stride")},
     statements=Statement.named(
         low=_low,
         shifted=_shifted,

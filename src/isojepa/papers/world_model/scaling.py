@@ -22,7 +22,16 @@ from isojepa.studies.published import Published, published_scaling, read_publish
 from isojepa.studies.rows import Lines, Rows
 from isojepa.studies.settings import OURS, PUBLISHED, PUBLISHED_RECIPE, PUBLISHED_SIGMA, shortened
 from isojepa.studies.specs import ChartSpec, TableSpec
-from isojepa.studies.statements import Judge, Judgement, Statement, asks, at_most, below, judge_values
+from isojepa.studies.statements import (
+    Judge,
+    Judgement,
+    Statement,
+    asks,
+    at_most,
+    below,
+    judge_lines,
+    judge_values,
+)
 from isojepa.studies.study import Study
 from isojepa.training.recipe import Recipe
 
@@ -218,6 +227,13 @@ def _recovers(*ends: str) -> Judge:
     return asks(_ours_of(*ends), "r2", lambda r2: r2 > 0.99, "{method} at {dim} ({r2:.4f})")
 
 
+def _as_published(rows: Rows) -> Judgement:
+    """Whether InfoNCE at the published width succeeds and fails where the published runs do."""
+    lines = _ours_of("InfoNCE, published width")(rows).known("r2", "published")
+    text = "{dim} ({r2:.4f} against {published:.4f})"
+    return judge_lines(lines, lambda line: (line["r2"] > 0.99) == (line["published"] > 0.99), text)
+
+
 def _noise(rows: Rows) -> Judgement:
     """Whether 1 - R^2 is in proportion to the number of latents."""
     rates = {line["dim"]: (1 - line["r2"]) / line["dim"] for line in _ours_of("SIGReg")(rows).known("r2")}
@@ -260,6 +276,7 @@ STUDY = Study.of_file(
         control=asks(_alone, "more", below(1e-6), "{dim}: {alone:.1e} and {held:.1e}"),
         free=_recovers(FREE),
         infonce=_recovers("InfoNCE, published width", "InfoNCE, matched width"),
+        published=_as_published,
         sliced=_recovers("InfoNCE, sliced"),
         growth=asks(lambda rows: _cost(rows).where(dim=LARGER), "ratio", at_most(1), "{ratio:.2f} at {dim}"),
         noise=_noise,

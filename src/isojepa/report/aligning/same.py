@@ -128,6 +128,8 @@ def _meaning(found: Sameness) -> str:
             "not linear is not excluded by this; nor are rows in different orders."
         )
     lack = found.required - found.states
+    if lack <= 0:
+        return "Bring rows that depend less on each other: more states, longer recordings, or ids of repeats."
     return (
         f"Bring {lack:,} more states, or fewer dimensions: a verdict needs four states for each dimension "
         "and sixty more."

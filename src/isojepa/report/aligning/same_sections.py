@@ -40,8 +40,8 @@ def explained(found: Sameness) -> Part:
     title = "How much one explains of the other"
     if found.linear is None or found.back is None or found.rotation is None:
         words = (
-            f"With {found.states:,} states for these widths a map would fit whatever the encoders are: "
-            "nothing was measured."
+            f"With {found.effective:,} effective rows for these widths a map would fit whatever the encoders "
+            "are: nothing is reported."
         )
         return Part(section("explained", lead(title, "This cannot be told yet."), missing(words)))
     best = found.rotation if found.verdict == "rotation" else found.linear

@@ -31,7 +31,7 @@ def address(pixels: np.ndarray, *, photo: bool = False) -> str:
     file = io.BytesIO()
     image = import_pillow().fromarray(np.ascontiguousarray(pixels))
     if photo:
-        image.save(file, "JPEG", quality=_QUALITY, subsampling=0, optimize=True)
+        image.save(file, "JPEG", quality=_QUALITY, subsampling=0)  # optimize=True fails on noise
     else:
         image.save(file, "PNG", optimize=True)
     kind = "jpeg" if photo else "png"

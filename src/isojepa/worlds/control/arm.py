@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.importing import install_hint
 from isojepa.worlds.rendering import NoRendering, import_mujoco
 
 LINK = 0.12  # metres from joint to joint, and from the wrist to the finger
@@ -59,7 +60,7 @@ def load_model() -> Any:
     """
     found = importlib.util.find_spec("dm_control")
     if found is None or not found.submodule_search_locations:
-        raise ImportError("the reacher needs dm_control's model: pip install 'isojepa[mujoco]'")
+        raise ImportError(f"the reacher needs dm_control's model: {install_hint('mujoco')}")
     path = Path(found.submodule_search_locations[0]) / "suite" / "reacher.xml"
     return simulator().MjModel.from_xml_path(str(path))
 

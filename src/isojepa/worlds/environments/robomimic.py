@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from isojepa.arguments import check_count
+from isojepa.importing import install_hint
 from isojepa.opening import check_expanded, plain_file, size_of
 from isojepa.registry import register
 from isojepa.worlds.environments.pictures import PictureEnvironment
@@ -76,7 +77,7 @@ def read_demonstrations(
     try:
         import h5py
     except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+        raise ImportError(f"reading {path} needs h5py: {install_hint('hdf5')}") from error
     plain_file(path)
     try:
         with h5py.File(path, "r") as file:

@@ -5,19 +5,21 @@ The action of a row leaves the state of that row, so that an episode has one act
 is NaN, as stable-worldmodel writes it, or leads to a state that nobody recorded, as robomimic has it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from isojepa.arguments import check_count, checked
+from isojepa.arguments import check_count, check_number, checked
 from isojepa.names import choose
 from isojepa.opening import size_of
 from isojepa.seeds import generator
 from isojepa.worlds.recorded import Recorded, check_stride
-from isojepa.worlds.trajectories import split_paths
+from isojepa.worlds.trajectories import Trajectories, split_paths
+from isojepa.worlds.windows import Windows, episode_hashes
 
 HELD = 8 << 30  # bytes of a column that are read into memory
 
@@ -30,6 +32,8 @@ class Episodes:
             which only what is asked for is read.
         lengths: (episodes,) steps of each.
         offsets: (episodes,) its first row; by default episodes follow each other.
+        source: name in messages, such as the file.
+        meta: plain JSON values that describe the episodes, such as environment and policy.
 
     Raises:
         ValueError: columns are no numbers or differ in length, or an episode lies outside of them or in
@@ -42,7 +46,13 @@ class Episodes:
     """
 
     def __init__(
-        self, columns: Mapping[str, Any], lengths: Any, offsets: Any = None, *, source: str = "episodes"
+        self,
+        columns: Mapping[str, Any],
+        lengths: Any,
+        offsets: Any = None,
+        *,
+        source: str = "episodes",
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         if not columns:
             raise ValueError(f"{source} must have a column, got none")
@@ -52,7 +62,7 @@ class Episodes:
             if offsets is None
             else _integers(source, "offsets", offsets)
         )
-        self.source = source
+        self.source, self.meta = source, dict(meta or {})
         rows = {name: _rows(source, name, column) for name, column in columns.items()}
         first, count = next(iter(rows.items()))
         for name, found in rows.items():
@@ -117,6 +127,11 @@ class Episodes:
             raise ValueError(f"{self.source}: {name} cannot be read: {error}") from error
         return part.astype(self.dtype(name), copy=False)
 
+    def __getitem__(self, number: int) -> "Episode":
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"episode must lie in [0, {len(self)}), got {number}")
+        return Episode(self.episode(number % len(self)))
+
     def episode(self, number: int) -> dict[str, np.ndarray]:
         """All columns of one episode, each (steps, ...)."""
         number = check_count("number", number, 0, len(self) - 1)
@@ -178,13 +193,67 @@ class Episodes:
             )
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError("numbers must name each episode once")
-        return Episodes(self._columns, self.lengths[chosen], self.offsets[chosen], source=self.source)
+        return Episodes(
+            self._columns, self.lengths[chosen], self.offsets[chosen], source=self.source, meta=self.meta
+        )
 
     @checked
-    def split(self, held_out: float = 0.2, seed: int = 0) -> tuple["Episodes", "Episodes"]:
-        """Split by episode into what is trained on and what is held out."""
-        kept, other = split_paths(self.lengths, 0, held_out, seed)
-        return self.subset(list(kept)), self.subset(list(other))
+    def split(self, train: float = 0.8, seed: int = 0) -> tuple["Episodes", "Episodes"]:
+        """Split by episode into a training set and a test set.
+
+        Args:
+            train: fraction of the episodes in the training set, in (0, 1).
+            seed: shuffles the episodes.
+
+        Raises:
+            ValueError: the fraction is out of range, or there are fewer than two episodes.
+        """
+        check_number("train", train, "lie in (0, 1)", lambda value: 0 < value < 1)
+        first, second = split_paths(self.lengths, 0, round(1 - train, 12), seed)
+        return self.subset(list(first)), self.subset(list(second))
+
+    def rename(self, **names: str) -> "Episodes":
+        """The same episodes with columns renamed, `rename(observation="proprio", action="ctrl")`."""
+        columns = dict(self._columns)
+        for new, old in names.items():
+            column = choose("column", old, columns)
+            del columns[old]
+            columns[new] = column
+        return Episodes(columns, self.lengths, self.offsets, source=self.source, meta=self.meta)
+
+    def windows(self, length: int = 1, **options: Any) -> Windows:
+        """The columns `observation` and `action` as a source of windows, to train a world model on.
+
+        Args:
+            length: actions in a window.
+            options: others of `isojepa.worlds.Windows`.
+        """
+        bounds = (self.meta["low"], self.meta["high"]) if {"low", "high"} <= set(self.meta) else None
+        parts = self.values("observation"), self.vectors("action")
+        return Windows(*parts, length=length, **{"bounds": bounds, **options})
+
+    def hashes(self) -> tuple[str, ...]:
+        """A hash of each episode, of its observations and actions."""
+        parts = Trajectories("observation", self.values("observation"))
+        return tuple(episode_hashes(parts, Trajectories("action", self.vectors("action"))))
+
+    def check_held_out(self, trained: Collection[str], allow_train: bool = False) -> int:
+        """How many of the episodes a run was trained on, by their hashes.
+
+        Args:
+            trained: hashes of the run's episodes.
+            allow_train: return the number instead of raising.
+
+        Raises:
+            ValueError: there are some.
+        """
+        overlap = len(set(self.hashes()) & set(trained))
+        if overlap and not allow_train:
+            raise ValueError(
+                f"episodes must be held out, got {overlap} of {len(self)} that the run was trained on: hold "
+                "some out by `train, test = episodes.split(0.9)`, or pass allow_train=True (--allow-train)"
+            )
+        return overlap
 
     @checked
     def pairs(
@@ -240,6 +309,33 @@ class Episodes:
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} of {self.steps} steps: {', '.join(self.names)})"
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode.
+
+    Attributes:
+        columns: (steps, ...) by name.
+    """
+
+    columns: Mapping[str, np.ndarray]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return choose("column", name, self.columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def observations(self) -> np.ndarray:
+        """(steps, *obs)."""
+        return self["observation"]
+
+    @property
+    def actions(self) -> np.ndarray:
+        """(steps - 1, m), each from a row to the next."""
+        return self["action"][:-1]
 
 
 def _integers(source: str, name: str, values: Any) -> np.ndarray:

@@ -1,15 +1,17 @@
-"""Files of episodes: stable-worldmodel's and robomimic's HDF5, told apart by what they hold.
+"""Files of episodes: HDF5 of stable-worldmodel and robomimic, and npz, distinguished by their content.
 
     stable-worldmodel   NAME (steps of all episodes, ...) for each column; ep_len, ep_offset (episodes,)
     robomimic           data/demo_i/actions, rewards, dones, states and obs/NAME, (steps, ...) each
+    npz                 NAME (episodes, steps, ...), or (steps of all episodes, ...) with ep_len
+    by episode number   NAME (steps of all episodes, ...), one of them the number of each row's episode
 
-Whatever lies in one piece in its file is memory-mapped, and the rest read when it is asked for. Links, files
-that lead into others, and small files that declare huge arrays are refused. Of a robomimic file the columns
-are called action, reward, done, states and as in obs.
+Contiguous HDF5 datasets are memory-mapped, and chunked ones read on demand. Links, external datasets, and
+small files that declare huge arrays are errors. Columns of a robomimic file are called action, reward, done,
+states and as in obs. The attribute `isojepa` of an HDF5 file holds `Episodes.meta` as JSON.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -17,42 +19,51 @@ from typing import Any
 import numpy as np
 
 from isojepa.arguments import checked
+from isojepa.importing import install_hint
 from isojepa.names import unknown
-from isojepa.opening import EXPANDED, check_expanded, plain_file, size_of
+from isojepa.opening import EXPANDED, check_expanded, parse_json, plain_file, size_of
+from isojepa.worlds.archives import read_npz
 from isojepa.worlds.episodes.episodes import Episodes
 from isojepa.worlds.images.origins import natural
 
 BOOKKEEPING = ("ep_len", "ep_offset", "ep_idx", "step_idx")  # of which rows are whose: no columns
 ROBOMIMIC = {"action": "actions", "reward": "rewards", "done": "dones", "states": "states"}
+META = "isojepa"  # attribute of an HDF5 file
+MAX_META = 60_000  # bytes of it; HDF5 has attributes of at most 64 kB
 _INSTEAD = "write it without compression"
 _HELD = 1 << 27  # bytes of one array that are read whole: of lengths and offsets
 
 
 @checked
-def read_episodes(path: Path, columns: Sequence[str] | None = None) -> Episodes:
-    """Episodes of an HDF5 file of stable-worldmodel's or robomimic's.
+def read_episodes(path: Path, columns: Sequence[str] | None = None, episode: str | None = None) -> Episodes:
+    """Read episodes from an HDF5 file of stable-worldmodel or robomimic, or from an npz file.
 
     Args:
         path: the file.
-        columns: which to have; by default all.
+        columns: names of the columns to read; by default all.
+        episode: column of episode numbers, for flat columns without ep_len.
 
     Raises:
         ValueError: the file is missing, damaged, or holds something else.
         ImportError: h5py is not installed.
     """
     with _opened(Path(path)) as (file, root):
-        return (_demonstrations if _is_robomimic(root) else _flat)(file, root, columns)
+        if not isinstance(file, _File):
+            return _arrays(root, columns, episode, str(path))
+        if episode is None and _is_robomimic(root):
+            return _demonstrations(file, root, columns)
+        return _flat(file, root, columns, episode)
 
 
 @checked
 def column_names(path: Path) -> tuple[str, ...]:
-    """The names of the columns of such a file, whatever they hold.
+    """Names of the columns of such a file, of any type.
 
     Raises:
         ValueError, ImportError: as of `read_episodes`.
     """
     with _opened(Path(path)) as (file, root):
-        if not _is_robomimic(root):
+        if not isinstance(file, _File) or not _is_robomimic(root):
             return tuple(name for name in root if name not in BOOKKEEPING)
         demos = _demos(file, root)
         return tuple(_places(file, within(file.h5py, within(file.h5py, root, "data"), demos[0])))
@@ -72,21 +83,24 @@ def within(h5py: Any, group: Any, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple["_File", Any]]:
-    """The file, which stays open for as long as its datasets are used; what goes wrong is one line."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+def _opened(path: Path) -> Iterator[tuple["_File | None", Any]]:
+    """An HDF5 file and its root, which stays open while datasets are used; None and the arrays of an npz."""
     plain_file(path)
-    root = None
+    file: _File | None = None
+    root: Any = None
+    if path.suffix != ".npz":
+        try:
+            import h5py
+        except ImportError as error:
+            raise ImportError(f"reading {path} needs h5py: {install_hint('hdf5')}") from error
+        file = _File(h5py, path)
     try:
-        root = h5py.File(path, "r")
-        yield _File(h5py, path), root
+        root = read_npz(path) if file is None else file.h5py.File(path, "r")
+        yield file, root
     except MemoryError:
         raise
     except Exception as error:  # h5py raises many kinds for damaged files
-        if root is not None:
+        if file is not None and root is not None:
             root.close()
         reason = " ".join(str(error).removeprefix(f"{path}: ").split())
         raise ValueError(f"{path} cannot be read as episodes: {reason}") from error
@@ -130,12 +144,68 @@ class _File:
         return np.asarray(found[()])
 
 
-def _flat(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
-    if not {"ep_len", "ep_offset"} <= set(root):
-        raise ValueError("it must hold ep_len and ep_offset (stable-worldmodel) or data/demo_0 (robomimic)")
-    known = [name for name in root if name not in BOOKKEEPING]
-    columns = {name: file.dataset(root, name) for name in _chosen(known, wanted)}
-    return Episodes(columns, file.whole(root, "ep_len"), file.whole(root, "ep_offset"), source=str(file.path))
+def _flat(file: _File, root: Any, wanted: Sequence[str] | None, episode: str | None) -> Episodes:
+    if episode is None and not {"ep_len", "ep_offset"} <= set(root):
+        raise ValueError(
+            "it must hold ep_len and ep_offset (stable-worldmodel) or data/demo_0 (robomimic), or the column "
+            "of episode numbers must be named"
+        )
+    names = [name for name in root if name not in (*BOOKKEEPING, episode)]
+    columns = {name: file.dataset(root, name) for name in _chosen(names, wanted)}
+    if episode is not None:
+        lengths, offsets = _runs(file.whole(root, episode), episode, columns), None
+    else:
+        lengths, offsets = file.whole(root, "ep_len"), file.whole(root, "ep_offset")
+    return Episodes(columns, lengths, offsets, source=str(file.path), meta=_meta(root))
+
+
+def _arrays(
+    arrays: Mapping[str, Any], wanted: Sequence[str] | None, episode: str | None, source: str
+) -> Episodes:
+    """Episodes of the arrays of an npz file."""
+    names = [name for name in arrays if name not in (*BOOKKEEPING, episode)]
+    columns = {name: arrays[name] for name in _chosen(names, wanted)}
+    if episode is not None:
+        if episode not in arrays:
+            raise ValueError(unknown("episode", episode, arrays))
+        return Episodes(columns, _runs(arrays[episode], episode, columns), source=source)
+    if "ep_len" in arrays:
+        return Episodes(columns, arrays["ep_len"], arrays.get("ep_offset"), source=source)
+    shapes = {array.shape[:2] for array in columns.values()}
+    if len(shapes) > 1 or any(array.ndim < 2 for array in columns.values()):
+        listed = ", ".join(f"{name} {array.shape}" for name, array in columns.items())
+        raise ValueError(
+            "it must hold arrays (episodes, steps, ...) of one number of episodes and steps, or ep_len, or "
+            f"the column of episode numbers must be named, got {listed}"
+        )
+    episodes, steps = shapes.pop()
+    flat = {name: array.reshape(episodes * steps, *array.shape[2:]) for name, array in columns.items()}
+    return Episodes(flat, np.full(episodes, steps), source=source)
+
+
+def _runs(numbers: np.ndarray, name: str, columns: Mapping[str, Any]) -> np.ndarray:
+    """Lengths of the runs of equal episode numbers."""
+    rows = next(iter(columns.values())).shape[:1]
+    if numbers.shape[:1] != rows or numbers.size != len(numbers) or numbers.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must be one number for each row, got {numbers.dtype} {numbers.shape}")
+    numbers = np.asarray(numbers).reshape(-1)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(numbers) != 0) + 1))
+    if len(np.unique(numbers[starts])) < len(starts):
+        raise ValueError(f"{name} must number the rows of an episode alike and one after the other")
+    return np.diff(np.append(starts, len(numbers)))
+
+
+def _meta(root: Any) -> dict[str, Any]:
+    """The attribute that describes the episodes; its size is checked before it is read."""
+    if META not in root.attrs:
+        return {}
+    identifier = root.attrs.get_id(META)
+    if identifier.dtype.kind != "S" or identifier.shape != () or identifier.dtype.itemsize > MAX_META:
+        raise ValueError(f"attribute {META} must be text of at most {MAX_META} bytes")
+    meta = parse_json(bytes(root.attrs[META]))
+    if not isinstance(meta, dict):
+        raise ValueError(f"attribute {META} must be a JSON object, got {type(meta).__name__}")
+    return meta
 
 
 def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Episodes:
@@ -147,7 +217,7 @@ def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Epi
     for name in _chosen(list(places), wanted):
         group, own = places[name]
         inside = [within(file.h5py, one, group) if group else one for one in groups]
-        columns[name] = _Joined(name, [file.dataset(one, own) for one in inside])
+        columns[name] = Joined(name, [file.dataset(one, own) for one in inside])
     lengths = next(iter(columns.values())).lengths
     for name, column in columns.items():
         off = np.flatnonzero(column.lengths != lengths)
@@ -156,7 +226,7 @@ def _demonstrations(file: _File, root: Any, wanted: Sequence[str] | None) -> Epi
                 f"{name} must have the {lengths[off[0]]} steps of the others in {demos[off[0]]}, got "
                 f"{column.lengths[off[0]]}"
             )
-    return Episodes(columns, lengths, source=str(file.path))
+    return Episodes(columns, lengths, source=str(file.path), meta=_meta(root))
 
 
 def _demos(file: _File, root: Any) -> list[str]:
@@ -192,7 +262,7 @@ def _chosen(known: Sequence[str], wanted: Sequence[str] | None) -> Sequence[str]
     return chosen
 
 
-class _Joined:
+class Joined:
     """Datasets of several demonstrations as one flat column, read where it is asked for."""
 
     def __init__(self, name: str, parts: list[Any]) -> None:

@@ -1,5 +1,6 @@
 """Episodes as files that others read: stable-worldmodel's and robomimic's HDF5."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from isojepa.arguments import checked
-from isojepa.files import write_whole
+from isojepa.files import plain, write_whole
+from isojepa.importing import install_hint
 from isojepa.names import choose
 from isojepa.worlds.episodes.episodes import Episodes
-from isojepa.worlds.episodes.reading import BOOKKEEPING, ROBOMIMIC
+from isojepa.worlds.episodes.reading import BOOKKEEPING, MAX_META, META, ROBOMIMIC
 
 _AT_ONCE = 64 << 20  # bytes that are held while a column is copied
 
@@ -33,18 +35,33 @@ def write_episodes(path: Path, episodes: Episodes, form: str = "stable-worldmode
         ImportError: h5py is not installed.
     """
     write = choose("form", form, FORMS)
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"writing {path} needs h5py: pip install 'isojepa[hdf5]'") from error
+    h5py = import_h5py(path)
+    meta = json.dumps(plain(episodes.meta)).encode()
+    if len(meta) > MAX_META:
+        raise ValueError(f"meta must take at most {MAX_META} bytes as JSON, got {len(meta)}: shorten it")
 
     def fill(temporary: Path) -> None:
         with h5py.File(temporary, "w") as file:
             write(file, episodes)
+            if episodes.meta:
+                file.attrs[META] = np.bytes_(meta)
 
     path = Path(path)
     write_whole(path, fill)
     return path
+
+
+def import_h5py(path: Path) -> Any:
+    """The module h5py, to write a file.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"writing {path} needs h5py: {install_hint('hdf5')}") from error
+    return h5py
 
 
 def _write_flat(file: Any, episodes: Episodes) -> None:

@@ -5,7 +5,7 @@ from isojepa.worlds.images.datasets import dataset_pictures
 from isojepa.worlds.images.decoding import BadPicture, decode
 from isojepa.worlds.images.opening import open_pictures, splits
 from isojepa.worlds.images.origins import PicturesWarning
-from isojepa.worlds.images.parts import Part, check_same_classes, divide, fingerprint
+from isojepa.worlds.images.parts import Part, divide, fingerprint
 from isojepa.worlds.images.pictures import Pictures, Stack
 from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
@@ -19,7 +19,6 @@ __all__ = [
     "PicturesWarning",
     "Stack",
     "Views",
-    "check_same_classes",
     "dataset_pictures",
     "decode",
     "default_cache",

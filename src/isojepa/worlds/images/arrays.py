@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.opening import check_expanded, plain_file, read_bytes
+from isojepa.opening import check_expanded, npy_header, plain_file, read_bytes
 from isojepa.worlds.images.origins import numbered
 from isojepa.worlds.images.pictures import Stack
 
@@ -46,8 +46,9 @@ def npz_pictures(path: Path, split: str | None = None) -> Stack:
     plain_file(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            declared = sum(member.file_size for member in archive.infolist())
-        check_expanded(declared, path.stat().st_size, "its arrays", "write them as npy files")
+            members = archive.infolist()
+            declared = sum(member.file_size for member in members)
+            check_expanded(declared, path.stat().st_size, "its arrays", "write them as npy files")
         with np.load(path, allow_pickle=False) as file:
             images = _name(file.files, _IMAGES, split)
             if images is None:
@@ -55,6 +56,10 @@ def npz_pictures(path: Path, split: str | None = None) -> Stack:
                     f"it must hold images, or {_ways(split)}, got {', '.join(file.files[:10]) or 'nothing'}"
                 )
             labels, classes = _name(file.files, _LABELS, split), _name(file.files, ("classes",), split)
+            for member in members:
+                if member.filename.removesuffix(".npy") in (images, labels, classes):
+                    with file.zip.open(member) as inner:
+                        npy_header(member.filename, inner, member.file_size)
             return _stacked(
                 path,
                 file[images],

@@ -28,14 +28,28 @@ class Choice:
     """Share of the area that global crops have, from and to."""
     local_scale: Range | None = None
     """Share of the area that local crops have, from and to."""
+    ratio: Range | None = None
+    """Width of a crop over its height, from and to."""
     flip: float | None = None
     """Probability that left and right change places."""
     jitter: float | None = None
     """Probability that brightness, contrast, saturation and hue change."""
+    brightness: float | None = None
+    """Brightness is multiplied by up to 1 ± this."""
+    contrast: float | None = None
+    """Contrast is multiplied by up to 1 ± this."""
+    saturation: float | None = None
+    """Saturation is multiplied by up to 1 ± this."""
+    hue: float | None = None
+    """Hue is turned by up to this share of the circle, at most 1/2."""
     grey: float | None = None
     """Probability that colours are dropped."""
     blur: float | None = None
     """Probability of a Gaussian blur."""
+    sigma: Range | None = None
+    """Deviation of the blur in pixels, from and to."""
+    kernel: float | None = None
+    """Side of the blur's kernel as a share of the view's."""
     solarize: float | None = None
     """Probability that bright values are turned round."""
 

@@ -22,6 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isojepa.importing import install_hint
+
 MOST_PIXELS = 89_000_000  # 270 MB when expanded; of more than 89.5 million Pillow itself warns
 MOST_BYTES = 1 << 29  # of one file
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
@@ -117,7 +119,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError("reading pictures needs Pillow: pip install 'isojepa[vision]'") from error
+        raise ImportError(f"reading pictures needs Pillow: {install_hint('vision')}") from error
     return Image
 
 

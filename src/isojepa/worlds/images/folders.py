@@ -6,9 +6,11 @@
 A class's folder may have folders of its own, to any depth. Files with other endings than those of
 pictures, and names that begin with a dot, are passed over. Links are followed to plain files wherever
 they are, and from DATA to the folder of a class, but not further, so that there are no circles; links to
-pipes and devices are passed over.
+pipes and devices are passed over. Links that lead nowhere, or to themselves, are counted and named as files
+that could not be read.
 """
 
+import itertools
 import os
 import stat
 from pathlib import Path
@@ -18,7 +20,7 @@ from torch import Tensor
 
 from isojepa.opening import read_bytes
 from isojepa.worlds.images.decoding import MOST_BYTES, SUFFIXES, BadPicture, decode
-from isojepa.worlds.images.origins import Item, Origin, natural
+from isojepa.worlds.images.origins import Item, Origin, lost, natural
 
 
 class Listed(NamedTuple):
@@ -35,8 +37,9 @@ def folder_origin(data: Path) -> Origin:
     Raises:
         ValueError: it holds none, or some beside folders with others.
     """
-    beside, folders = _listed(data, "")
-    classes = {name: found for name in folders if (found := _below(data, name))}
+    broken: list[Item] = []
+    beside, folders = _listed(data, "", broken)
+    classes = {name: files for name in folders if (files := _below(data, name, broken))}
     if beside and classes:
         raise ValueError(
             f"{data} must hold pictures or folders of pictures, one for each class, got both: "
@@ -49,11 +52,12 @@ def folder_origin(data: Path) -> Origin:
         )
     labelled: list[tuple[Listed, str | None]] = [(file, None) for file in beside]
     labelled += [(file, name) for name, files in classes.items() for file in files]
+    names = [item.name for item in broken]
     return Origin(
         data=str(data),
-        identity=["folder", str(data.resolve()), *(file for file, _ in labelled)],
-        items=lambda: (
-            Item(file.name, _Reader(data / file.name), label, file.size) for file, label in labelled
+        identity=["folder", str(data.resolve()), *(file for file, _ in labelled), *names],
+        items=lambda: itertools.chain(
+            (Item(file.name, _Reader(data / file.name), label, file.size) for file, label in labelled), broken
         ),
         total=sum(file.size for file, _ in labelled),
         classes=tuple(classes) or None,
@@ -74,17 +78,19 @@ class _Reader:
         return decode(content, largest)
 
 
-def _below(data: Path, folder: str) -> list[Listed]:
+def _below(data: Path, folder: str, broken: list[Item]) -> list[Listed]:
     """All pictures within a folder and within those in it that are no links, in natural order."""
-    files, folders = _listed(data, folder)
+    files, folders = _listed(data, folder, broken)
     for name in folders:
         if not os.path.islink(data / name):
-            files += _below(data, name)
+            files += _below(data, name, broken)
     return files
 
 
-def _listed(data: Path, folder: str) -> tuple[list[Listed], list[str]]:
+def _listed(data: Path, folder: str, broken: list[Item]) -> tuple[list[Listed], list[str]]:
     """The pictures and the folders in a folder, by name from the data's folder on, in natural order.
+
+    Links that cannot be followed are added to `broken`.
 
     Raises:
         ValueError: it cannot be looked into, so that its pictures would be missed silently.
@@ -96,19 +102,15 @@ def _listed(data: Path, folder: str) -> tuple[list[Listed], list[str]]:
                 name = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.name.startswith("."):
                     continue
-                if entry.is_dir():
+                try:
+                    status = entry.stat()
+                except OSError as error:
+                    broken.append(lost(name, str(error.strerror)))
+                    continue
+                if stat.S_ISDIR(status.st_mode):
                     folders.append(name)
-                elif entry.name.lower().endswith(SUFFIXES) and (found := _plain(entry)) is not None:
-                    files.append(Listed(name, found.st_size, found.st_mtime_ns))
+                elif entry.name.lower().endswith(SUFFIXES) and stat.S_ISREG(status.st_mode):
+                    files.append(Listed(name, status.st_size, status.st_mtime_ns))
     except OSError as error:
         raise ValueError(f"{data / folder} cannot be looked into: {error.strerror}") from error
     return files, folders
-
-
-def _plain(entry: "os.DirEntry[str]") -> os.stat_result | None:
-    """What is known of a plain file, or of what a link leads to; None for anything else."""
-    try:
-        found = entry.stat()
-    except OSError:  # a link that leads nowhere
-        return None
-    return found if stat.S_ISREG(found.st_mode) else None

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
+from isojepa.importing import install_hint
 from isojepa.opening import check_expanded, plain_file
 from isojepa.worlds.images.decoding import BadPicture, decode
 from isojepa.worlds.images.origins import Item, Origin, identity_of, lost
@@ -61,7 +62,7 @@ def _opened(path: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(f"reading {path} needs pyarrow: pip install 'isojepa[data]'") from error
+        raise ImportError(f"reading {path} needs pyarrow: {install_hint('data')}") from error
     try:
         file = pyarrow.parquet.ParquetFile(plain_file(path))
     except (pyarrow.ArrowException, OSError) as error:

@@ -1,4 +1,4 @@
-"""Parts of a set of pictures, and two sets held against each other.
+"""Parts of a set of pictures.
 
 A part keeps the mean and standard deviation of the whole, so that a model sees both alike. Splits go by
 state: what shows one thing, such as the skin tones of one emoji, lies on one side.
@@ -110,31 +110,6 @@ def divide(
     return Part(pictures, (~aside).nonzero()[:, 0]), Part(pictures, aside.nonzero()[:, 0])
 
 
-def check_same_classes(first: Pictures, second: Pictures, names: tuple[str, str] = ("train", "test")) -> None:
-    """See that labels mean the same in two sets.
-
-    Classes that are only numbered may be fewer in the second set: a small one may lack the last of them.
-
-    Raises:
-        ValueError: one has no labels, or classes or their order differ.
-    """
-    for pictures, name in zip((first, second), names, strict=True):
-        if pictures.labels is None:
-            raise ValueError(f"both {names[0]} and {names[1]} must have labels, got {name} without")
-    ours, theirs = tuple(first.classes), tuple(second.classes)
-    counted = tuple(map(str, range(max(len(ours), len(theirs)))))
-    if ours == theirs or (
-        ours == counted[: len(ours)] and theirs == counted[: len(theirs)] and len(theirs) < len(ours)
-    ):
-        return
-    only = [sorted(set(a) - set(b)) for a, b in ((ours, theirs), (theirs, ours))]
-    told = [f"only {name} has {_few(found)}" for name, found in zip(names, only, strict=True) if found]
-    raise ValueError(
-        f"{names[0]} and {names[1]} must have the same classes in the same order, got {len(ours)} and "
-        f"{len(theirs)}: {'; '.join(told) or 'the order differs'}"
-    )
-
-
 def fingerprint(pictures: Pictures) -> str:
     """A short hash of what a set is, by which ranks can see that they have the same one.
 
@@ -155,7 +130,3 @@ def fingerprint(pictures: Pictures) -> str:
     if pictures.labels is not None:
         told.update(pictures.labels.contiguous().numpy().tobytes())
     return told.hexdigest()
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

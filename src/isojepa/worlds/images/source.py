@@ -126,26 +126,26 @@ class ImagesSpec(Choice, Spec):
     """Part of the data, where it has parts, e.g. train."""
 
     def resolve(self, context: Context) -> "ImagesSpec":
-        """The same with the settings of the views written out; "auto" looks at the pictures' size."""
-        if self.views == "auto" and not self.data:
+        """The same with every setting of the views written out; "auto" looks at the pictures' size."""
+        if None not in self.changes.values() or (self.views == "auto" and not self.data):
             return self
-        chosen = self.settings(self._pictures() if self.views == "auto" else None)
+        if self.views == "auto":
+            source = context.source
+            chosen = (source if isinstance(source, Images) else self.build(context)).views
+        else:
+            chosen = self.settings()
         return replace(self, **{name: getattr(chosen, name) for name in self.changes})
 
     def build(self, context: Context) -> Images:
-        pictures = self._pictures()
-        return Images(pictures, self.settings(pictures))
-
-    def around(self, seed: int) -> Context:
-        """Known from the size of the pictures alone."""
-        if not self.data:  # nothing is known of no pictures
-            return Context(seed=seed)
-        pictures = self._pictures()
-        return Context(shapes=shapes(self.settings(pictures), pictures.channels), seed=seed)
-
-    def _pictures(self) -> Pictures:
         from isojepa.worlds.images.opening import open_pictures  # libraries of others, only where needed
 
         if not self.data:
             raise ValueError("data must say where the pictures are, got nothing")
-        return open_pictures(self.data, split=self.split)
+        pictures = open_pictures(self.data, split=self.split)
+        return Images(pictures, self.settings(pictures))
+
+    def around(self, seed: int) -> Context:
+        """Nothing where no data are named."""
+        if not self.data:  # nothing is known of no pictures
+            return Context(seed=seed)
+        return Context.of(self.build(Context(seed=seed)), seed)

@@ -1,0 +1,113 @@
+"""Small pictures and a small network: what studies of LeJEPA on a processor have in common.
+
+Training pictures are split by a fixed draw into those that runs see and those that settings are chosen by;
+the test split only reports.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.model import Headed
+from isojepa.encoders.projector import Projector
+from isojepa.evaluations import LinearProbe, features_of
+from isojepa.evaluations.linear import choose_logistic
+from isojepa.evaluations.scores import examples
+from isojepa.objectives import SIGReg
+from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.seeds import generator
+from isojepa.training.loop import fit
+from isojepa.training.recipe import Recipe
+from isojepa.worlds.images.opening import open_pictures
+from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.source import Images
+from isojepa.worlds.images.views import Views
+
+FASHION, QUICKDRAW = "fashion-mnist", "quickdraw"
+VALIDATION = {FASHION: 10_000, QUICKDRAW: 3_450}  # training pictures that no run is trained on
+PROBED = 10_000  # training pictures of a probe
+PENALTIES = (1e-1, 1e-2, 1e-3)
+CURVE_PENALTY, CURVE_SAMPLES, CURVE_POINTS = 1e-2, 5_000, 10  # of the probe while a run trains
+SIDE = 28
+
+
+class ImageSplit(NamedTuple):
+    """Pictures to train on, to choose settings by, and to report."""
+
+    train: Pictures
+    validation: Pictures
+    test: Pictures
+
+
+@cache
+def pictures(data: str) -> ImageSplit:
+    """The split of a data set that `tools/data` fetched.
+
+    Raises:
+        ValueError: it is not there.
+    """
+    folder = Path("data") / data
+    if not folder.exists():
+        raise ValueError(f"{folder} does not exist: fetch it with `python tools/data {data}`")
+    whole, test = (open_pictures(str(folder), split=split) for split in ("train", "test"))
+    order = torch.randperm(len(whole), generator=generator(0, "small images", "validation", data))
+    size = VALIDATION[data]
+    return ImageSplit(Part(whole, order[size:]), Part(whole, order[:size]), test)
+
+
+def views_of(count: int) -> Views:
+    """Two global views and local ones, as many as `count` in all."""
+    return Views(**{**vars(Views.for_size(SIDE)), "local_views": count - 2})
+
+
+def network(data: str, projector: str, seed: int) -> Headed:
+    """A `gridnet` with random weights."""
+    body = Backbone("gridnet", in_channels=pictures(data).train.channels, seed=seed)
+    return Headed(body, Projector(body.num_features, projector, seed))
+
+
+def train(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Train by LeJEPA: the loss of the last window, and the accuracy of a small probe by step."""
+    data = pictures(settings["data"])
+    recipe = Recipe(
+        steps=settings["steps"],
+        batch=settings["batch"],
+        batch_start=None,
+        learning_rate=settings["rate"],
+        weight_decay=0.05,
+        warmup=0.05,
+        beta2=0.999,
+        eval_every=max(1, settings["steps"] // CURVE_POINTS),
+        precision="bfloat16",
+    )
+    regularizer = SIGReg(slices=settings["slices"], knots=settings["knots"])
+    look = LinearProbe(data.train, data.validation, samples=CURVE_SAMPLES, penalties=(CURVE_PENALTY,))
+    run = fit(
+        model,
+        Images(data.train, views_of(settings["views"])),
+        ImageLeJEPA(settings["weight"], regularizer),
+        recipe=recipe,
+        evaluations=(look,),
+        seed=settings["seed"],
+        progress=False,
+    )
+    curve = [[row["step"], row["probe"]] for row in run.metrics]
+    return {"loss": run.metrics[-1]["loss"], "curve": curve}
+
+
+def probes(model: nn.Module, data: str) -> dict[str, float]:
+    """One linear probe of frozen features: its accuracy on validation and on test pictures."""
+    split = pictures(data)
+    few = Part(split.train, torch.arange(min(PROBED, len(split.train))))
+    x, *held = (features_of(model, part) for part in (few, split.validation, split.test))
+    labels = [part.labels for part in (split.validation, split.test)]
+    _, classifier = choose_logistic(examples(x, few.labels, held[0], labels[0]), PENALTIES)
+    rows = zip(("validation", "test"), held, labels, strict=True)
+    return {name: float((classifier(part) == np.asarray(known)).mean()) for name, part, known in rows}

@@ -1,0 +1,305 @@
+"""Linear-quadratic control: the system, its regulator over an infinite and over a finite horizon, and goals.
+
+    z' = A z + B a + noise,  cost (z - g)^T W (z - g) + (a - a_g)^T R (a - a_g)
+    P = W + A^T P (A - B K),  K = (R + B^T P B)^-1 B^T P A,  a = a_g - K (z - g),  g = A g + B a_g
+
+Over an infinite horizon a goal g must be one that an action a_g can hold. Over a finite one it may be any
+point: the value is z^T P_t z - 2 p_t^T z + c_t, and a_t = -K_t z + k_t with a_g = 0. With h = Q z, Q
+orthogonal, and the cost turned along, gains become K Q^T and everything else agrees (Theorem 4 of Klindt,
+LeCun & Balestriero, 2026).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from isojepa.align.rows import as_rows
+from isojepa.arguments import check_count, check_fields
+from isojepa.certificates.closed_loop import lyapunov, riccati, spectral_radius
+from isojepa.names import shown
+
+_ROUNDING = 1e-9  # relative, of ranks and of symmetry
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """z' = A z + B a + noise.
+
+    Args:
+        a: (dim, dim).
+        b: (dim, inputs).
+        noise: (dim, dim) covariance; none by default.
+
+    Raises:
+        ValueError: shapes do not fit, a number is not finite, or the noise is no covariance.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    noise: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        a, b = as_rows("a", self.a), as_rows("b", self.b)
+        if a.shape[0] != a.shape[1] or len(b) != len(a):
+            raise ValueError(f"a must be (dim, dim) and b (dim, inputs), got shapes {a.shape} and {b.shape}")
+        noise = np.zeros_like(a) if np.size(self.noise) == 0 else check_weight("noise", self.noise, len(a))
+        for name, value in (("a", a), ("b", b), ("noise", noise)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def dim(self) -> int:
+        """Number of states."""
+        return len(self.a)
+
+    @property
+    def inputs(self) -> int:
+        """Number of actions."""
+        return int(self.b.shape[1])
+
+    def check_stabilisable(self) -> None:
+        """Hold that some linear feedback keeps the state bounded (the test of Popov, Belevitch and Hautus).
+
+        Raises:
+            ValueError: a mode that does not decay cannot be moved by any action; the message names it.
+        """
+        for value in np.linalg.eigvals(self.a):
+            if abs(value) >= 1 - _ROUNDING:
+                pencil = np.concatenate((value * np.eye(self.dim) - self.a, self.b), axis=1)
+                s = np.linalg.svd(pencil, compute_uv=False)
+                if s[-1] <= _ROUNDING * max(1.0, s[0]):
+                    raise ValueError(
+                        "the system must be stabilisable: no action moves its mode of eigenvalue "
+                        f"{_told(value)}, which does not decay"
+                    )
+
+    def turned(self, q: Any) -> "LinearSystem":
+        """The system of y = Q z, for an orthogonal q (dim, dim)."""
+        q = as_rows("q", q)
+        if q.shape != self.a.shape or not np.allclose(q @ q.T, np.eye(self.dim), atol=1e-6):
+            raise ValueError(f"q must be an orthogonal matrix of {self.dim} rows, got shape {q.shape}")
+        return LinearSystem(q @ self.a @ q.T, q @ self.b, q @ self.noise @ q.T)
+
+    def holding_action(self, goal: Any) -> np.ndarray:
+        """The least action (inputs,) under which the goal (dim,) stays where it is.
+
+        Raises:
+            ValueError: the goal is not finite, of another size, or no action holds it.
+        """
+        goal = check_goal(goal, self.dim)
+        wanted = goal - self.a @ goal
+        action = np.linalg.lstsq(self.b, wanted, rcond=None)[0]
+        missed = float(np.linalg.norm(self.b @ action - wanted))
+        if missed > 1e-6 * max(1.0, float(np.linalg.norm(goal))):
+            raise ValueError(
+                f"goal must be a point that some action holds, but the state drifts by {missed:.3g} a step "
+                "from it under the best one: name another, or plan over a finite horizon (FiniteLqr)"
+            )
+        return np.asarray(action)
+
+    def covariance(self, gain: np.ndarray) -> np.ndarray:
+        """Stationary covariance of the state under a = -F z.
+
+        Raises:
+            ValueError: the loop is not stable.
+        """
+        loop = self.a - self.b @ gain
+        if (radius := spectral_radius(loop)) >= 1:
+            raise ValueError(f"the closed loop must be stable, got a spectral radius of {radius:.6g}")
+        return lyapunov(loop, self.noise)
+
+
+@dataclass(frozen=True)
+class Lqr:
+    """The regulator of an infinite horizon.
+
+    Args:
+        system: what is controlled; it must be stabilisable.
+        w: (dim, dim) cost of the state, positive semidefinite.
+        r: (inputs, inputs) cost of actions, positive definite.
+
+    Raises:
+        ValueError: a cost is no such matrix, or no feedback is both stable and best: the system cannot be
+            stabilised, or the cost does not see a mode on the unit circle.
+
+    Example:
+        >>> system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]]))
+        >>> lqr = Lqr(system, np.eye(2), np.eye(1))
+        >>> bool(abs(np.linalg.eigvals(system.a - system.b @ lqr.gain)).max() < 1)
+        True
+    """
+
+    system: LinearSystem
+    w: np.ndarray
+    r: np.ndarray
+    gain: np.ndarray = field(init=False, repr=False)
+    value: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        system = self.system
+        w, r = check_costs(system, self.w, self.r)
+        system.check_stabilisable()
+        try:
+            value, gain = riccati(system.a, system.b, w, r)
+        except np.linalg.LinAlgError:
+            value = gain = np.full((1, 1), np.nan)
+        if not np.isfinite(gain).all() or spectral_radius(system.a - system.b @ gain) >= 1:
+            raise ValueError(
+                "w must see every mode that does not decay: the Riccati equation has no stabilising solution"
+            )
+        for name, found in (("w", w), ("r", r), ("gain", gain), ("value", value)):
+            object.__setattr__(self, name, found)
+
+    @property
+    def action_weight(self) -> np.ndarray:
+        """G = R + B^T P B: what a deviation from the best action costs."""
+        return np.asarray(self.r + self.system.b.T @ self.value @ self.system.b)
+
+    @property
+    def average_cost(self) -> float:
+        """Cost of a step, in the long run: tr P noise."""
+        return float(np.trace(self.value @ self.system.noise))
+
+    def act(self, states: Any, goal: Any = None) -> np.ndarray:
+        """Actions (n, inputs) for states (n, dim); towards a goal (dim,) that can be held, by default 0."""
+        states = _states(states, self.system.dim)
+        if goal is None:
+            return np.asarray(-states @ self.gain.T)
+        action = self.system.holding_action(goal)
+        return np.asarray(action - (states - check_goal(goal, self.system.dim)) @ self.gain.T)
+
+    def cost_to_go(self, states: Any, goal: Any = None) -> np.ndarray:
+        """(n,) what the way from each state to the goal costs beyond the average cost."""
+        states = _states(states, self.system.dim)
+        if goal is not None:
+            states = states - check_goal(goal, self.system.dim)
+        return np.asarray(np.einsum("ni,ij,nj->n", states, self.value, states))
+
+    def cost_of(self, gain: np.ndarray) -> float:
+        """Average cost of a = -F z, by its Lyapunov equation.
+
+        Raises:
+            ValueError: the loop is not stable.
+        """
+        covariance = self.system.covariance(gain)
+        return float(np.trace((self.w + gain.T @ self.r @ gain) @ covariance))
+
+
+@dataclass(frozen=True)
+class FiniteLqr:
+    """The regulator of a finite horizon, towards any goal.
+
+    Args:
+        system: what is controlled.
+        w, r: (dim, dim) and (inputs, inputs) costs of a step.
+        horizon: number of actions.
+        last: (dim, dim) cost of the last state; w by default.
+        goal: (dim,); 0 by default.
+
+    Attributes:
+        gains, offsets: of each step; a_t = -gains[t] z + offsets[t].
+        squares, slopes, constants: of each time's value z^T P z - 2 p^T z + c, horizon + 1 of them.
+    """
+
+    system: LinearSystem
+    w: np.ndarray
+    r: np.ndarray
+    horizon: int
+    last: np.ndarray | None = None
+    goal: np.ndarray | None = None
+    gains: tuple[np.ndarray, ...] = field(init=False, repr=False)
+    offsets: tuple[np.ndarray, ...] = field(init=False, repr=False)
+    squares: tuple[np.ndarray, ...] = field(init=False, repr=False)
+    slopes: tuple[np.ndarray, ...] = field(init=False, repr=False)
+    constants: tuple[float, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_count("horizon", self.horizon)
+        a, b = self.system.a, self.system.b
+        w, r = check_costs(self.system, self.w, self.r)
+        square = w if self.last is None else check_weight("last", self.last, self.system.dim)
+        goal = np.zeros(len(a)) if self.goal is None else check_goal(self.goal, self.system.dim)
+        slope, constant = square @ goal, float(goal @ square @ goal)
+        gains: list[np.ndarray] = []
+        offsets: list[np.ndarray] = []
+        values = [(square, slope, constant)]
+        for _ in range(self.horizon):
+            weight = r + b.T @ square @ b
+            gain, offset = np.linalg.solve(weight, b.T @ square @ a), np.linalg.solve(weight, b.T @ slope)
+            constant += float(goal @ w @ goal - slope @ b @ offset + np.trace(square @ self.system.noise))
+            square, slope = a.T @ square @ (a - b @ gain) + w, (a - b @ gain).T @ slope + w @ goal
+            gains.insert(0, gain)
+            offsets.insert(0, offset)
+            values.insert(0, (square, slope, constant))
+        squares, slopes, constants = zip(*values, strict=True)
+        made = {"gains": tuple(gains), "offsets": tuple(offsets), "w": w, "r": r, "goal": goal}
+        made |= {"squares": squares, "slopes": slopes, "constants": constants}
+        for name, found in made.items():
+            object.__setattr__(self, name, found)
+
+    def act(self, time: int, states: Any) -> np.ndarray:
+        """Actions (n, inputs) at a time from 0 on for states (n, dim)."""
+        check_count("time", time, least=0, most=self.horizon - 1)
+        return np.asarray(self.offsets[time] - _states(states, self.system.dim) @ self.gains[time].T)
+
+    def cost_to_go(self, time: int, states: Any) -> np.ndarray:
+        """(n,) expected cost from a time to the end, noise included."""
+        check_count("time", time, least=0, most=self.horizon)
+        states = _states(states, self.system.dim)
+        squared = np.einsum("ni,ij,nj->n", states, self.squares[time], states)
+        return np.asarray(squared - 2 * states @ self.slopes[time] + self.constants[time])
+
+
+def check_costs(system: LinearSystem, w: Any, r: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The costs of states and actions, symmetric.
+
+    Raises:
+        ValueError: w is not positive semidefinite, r not positive definite, or a size is another.
+    """
+    state, action = check_weight("w", w, system.dim), check_weight("r", r, system.inputs)
+    if (least := float(np.linalg.eigvalsh(action)[0])) <= _ROUNDING * np.abs(action).max():
+        raise ValueError(f"r must be positive definite, got a least eigenvalue of {least:.3g}")
+    return state, action
+
+
+def check_weight(name: str, matrix: Any, size: int) -> np.ndarray:
+    """A symmetric positive semidefinite matrix (size, size).
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = as_rows(name, matrix)
+    if found.shape != (size, size):
+        raise ValueError(f"{name} must be ({size}, {size}), got shape {found.shape}")
+    scale = max(float(np.abs(found).max()), np.finfo(float).tiny)
+    if float(np.abs(found - found.T).max()) > 1e-6 * scale:
+        raise ValueError(f"{name} must be symmetric, got entries that differ from their mirror image")
+    found = (found + found.T) / 2
+    if (least := float(np.linalg.eigvalsh(found)[0])) < -_ROUNDING * scale:
+        raise ValueError(f"{name} must be positive semidefinite, got a least eigenvalue of {least:.3g}")
+    return np.asarray(found)
+
+
+def check_goal(goal: Any, size: int) -> np.ndarray:
+    """A finite point (size,).
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = np.asarray(goal, dtype=np.float64)
+    if found.shape != (size,) or not np.isfinite(found).all():
+        raise ValueError(f"goal must be {size} finite numbers, got {shown(found.tolist())}")
+    return found
+
+
+def _states(states: Any, size: int) -> np.ndarray:
+    found = as_rows("states", states)
+    if found.shape[1] != size:
+        raise ValueError(f"states must be (n, {size}), got shape {found.shape}")
+    return found
+
+
+def _told(value: complex) -> str:
+    return f"{value.real:.4g}" if abs(value.imag) < 1e-12 else f"{value.real:.4g}{value.imag:+.4g}i"

@@ -1,0 +1,43 @@
+"""Planners over any model of a latent: search, gradients, quadratic programmes, and a policy without any."""
+
+from collections.abc import Callable
+
+from isojepa.planning.planners.cem import CEM, ICEM
+from isojepa.planning.planners.costs import GoalCost, NearestCost, wrapped
+from isojepa.planning.planners.gradient import Gradient
+from isojepa.planning.planners.inverse import InverseDynamics
+from isojepa.planning.planners.linear_mpc import LinearMPC
+from isojepa.planning.planners.models import FunctionDynamics, LinearDynamics
+from isojepa.planning.planners.mppi import MPPI, path_weights
+from isojepa.planning.planners.noise import coloured
+from isojepa.planning.planners.problems import ActionSpace, Cost, Plan, Planner, Problem
+
+__all__ = [
+    "CEM",
+    "ICEM",
+    "MPPI",
+    "SEARCHES",
+    "ActionSpace",
+    "Cost",
+    "FunctionDynamics",
+    "GoalCost",
+    "Gradient",
+    "InverseDynamics",
+    "LinearDynamics",
+    "LinearMPC",
+    "NearestCost",
+    "Plan",
+    "Planner",
+    "Problem",
+    "coloured",
+    "path_weights",
+    "wrapped",
+]
+
+SEARCHES: dict[str, Callable[[int], Planner]] = {
+    "cem": CEM,
+    "icem": ICEM,
+    "mppi": MPPI,
+    "gradient": Gradient,
+    "mpc": lambda horizon: LinearMPC(horizon, passes=2),
+}
