@@ -67,14 +67,19 @@ def views_of(count: int) -> Views:
     return Views(**{**vars(Views.for_size(SIDE)), "local_views": count - 2})
 
 
-def network(data: str, projector: str, seed: int) -> Headed:
-    """A `gridnet` with random weights."""
-    body = Backbone("gridnet", in_channels=pictures(data).train.channels, seed=seed)
+def network(data: str, projector: str, seed: int, backbone: str = "gridnet", options: str = "") -> Headed:
+    """A `gridnet`, or a model of timm behind a black border of two pixels, with random weights."""
+    channels = pictures(data).train.channels
+    if backbone == "gridnet":
+        body = Backbone(backbone, in_channels=channels, seed=seed)
+    else:
+        model = Backbone(backbone, in_channels=channels, image_size=32, options=options, seed=seed)
+        body = Backbone(nn.Sequential(nn.ZeroPad2d(2), model), in_channels=channels, image_size=SIDE)
     return Headed(body, Projector(body.num_features, projector, seed))
 
 
 def train(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Train by LeJEPA: the loss of the last window, and the accuracy of a small probe by step."""
+    """Train by LeJEPA: the last window's loss, how the run ended, and a small probe's accuracy by step."""
     data = pictures(settings["data"])
     recipe = Recipe(
         steps=settings["steps"],
@@ -85,7 +90,7 @@ def train(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
         warmup=0.05,
         beta2=0.999,
         eval_every=max(1, settings["steps"] // CURVE_POINTS),
-        precision="bfloat16",
+        precision=settings.get("precision", "bfloat16"),
     )
     regularizer = SIGReg(slices=settings["slices"], knots=settings["knots"])
     look = LinearProbe(data.train, data.validation, samples=CURVE_SAMPLES, penalties=(CURVE_PENALTY,))
@@ -99,7 +104,7 @@ def train(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
         progress=False,
     )
     curve = [[row["step"], row["probe"]] for row in run.metrics]
-    return {"loss": run.metrics[-1]["loss"], "curve": curve}
+    return {"loss": run.metrics[-1]["loss"], "ended": run.status, "curve": curve}
 
 
 def probes(model: nn.Module, data: str) -> dict[str, float]:
