@@ -1,7 +1,8 @@
 """The command `study`: what studies there are, what one is, and its report from records."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -183,6 +184,39 @@ class StudyShow:
 
 
 @dataclass
+class StudyClaims:
+    """Write the papers' claims beside what rows and theory say of each: verdict, numbers, seeds, length.
+
+    isojepa study claims
+
+    isojepa study claims --json
+    """
+
+    results: Path = Path("docs/results")
+    """Folder of the reports whose rows decide."""
+    out: Path = Path("docs/claims.md")
+    """Page to write."""
+    json: bool = False
+    """Print the claims as JSON."""
+
+    def run(self) -> int:
+        from isojepa.files import write_text
+        from isojepa.studies.claims import judge_claims, markdown
+
+        with out.status("judging claims: rows of each study, then the theory"):
+            claims = judge_claims(self.results)
+        write_text(self.out, markdown(claims))
+        if self.json:
+            print_json([asdict(claim) for claim in claims])
+            return 0
+        counts = Counter(claim.verdict for claim in claims)
+        small = sum(bool(claim.small) for claim in claims)
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        out.print(f"{len(claims)} claims: {verdicts}; {small} on small evidence. Wrote {self.out}")
+        return 0
+
+
+@dataclass
 class Study:
     """Claims and the runs that test them: list them, look at one, write its report.
 
@@ -192,7 +226,8 @@ class Study:
     command: Annotated[
         Annotated[StudyReport, tyro.conf.subcommand("report")]
         | Annotated[StudyList, tyro.conf.subcommand("list")]
-        | Annotated[StudyShow, tyro.conf.subcommand("show")],
+        | Annotated[StudyShow, tyro.conf.subcommand("show")]
+        | Annotated[StudyClaims, tyro.conf.subcommand("claims")],
         tyro.conf.arg(name=""),
     ]
 
