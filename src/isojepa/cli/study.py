@@ -72,8 +72,10 @@ class StudyReport:
                 _tell(study, evidence, written.files, written.findings.summary)
         if self.json:
             print_json(told)
-        if empty:
+        if empty and not (told and _ALL in self.names):
             raise ValueError(self._nothing(empty))
+        if empty and not self.json:
+            out.print(self._nothing(empty), style="dim")
         return 0
 
     def _evidence(self, name: str, study: "AnyStudy") -> "Evidence":

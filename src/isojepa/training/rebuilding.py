@@ -10,6 +10,7 @@ those of isojepa, timm, torch.nn, packages that register components and what the
 
 import importlib
 import inspect
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
@@ -31,9 +32,9 @@ _MORE = 1 << 24  # numbers that a model may make beyond the bytes of its weights
 def recipe_of(module: nn.Module) -> dict[str, Any] | None:
     """Class and arguments that make a module of the same weights' names and shapes, if anybody knows."""
     cls = type(module)
-    path = f"{cls.__module__}:{cls.__qualname__}"
     if cls.__module__ == "__main__" or "<" in cls.__qualname__:
         return None
+    path = f"{_public_module(cls)}:{cls.__qualname__}"
     known = vars(module)
     parts = dict(module.named_children())
     arguments: dict[str, Any] = {}
@@ -112,6 +113,17 @@ class Bounded(TorchDispatchMode):
                 f"a tensor of {count:,} numbers"
             )
         return func(*args, **kwargs)
+
+
+def _public_module(cls: type) -> str:
+    """The shortest of the packages around a class that exports it: files stay valid when its module moves."""
+    parts = cls.__module__.split(".")
+    outer = [".".join(parts[:length]) for length in range(1, len(parts))]
+    trusted = _trusted()
+    for name in outer if _within(cls.__module__, trusted) else ():
+        if _within(name, trusted) and getattr(sys.modules.get(name), cls.__qualname__, None) is cls:
+            return name
+    return cls.__module__
 
 
 def _declared(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
