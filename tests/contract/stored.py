@@ -57,9 +57,10 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def within(folder: Path) -> Iterator[None]:
-    """Make a folder the working directory: run directories hold relative paths."""
+    """Make a folder with images the working directory: run directories hold relative paths."""
     before = Path.cwd()
     os.chdir(folder)
+    np.savez("images.npz", images=(255 * np.random.default_rng(0).random((16, 16, 16))).astype(np.uint8))
     try:
         yield
     finally:
@@ -85,7 +86,6 @@ def interrupted_after(steps: int) -> Iterator[None]:
 def train(name: str, folder: Path) -> None:
     """Make or resume the run directory `folder`/run."""
     with within(folder):
-        np.savez("images.npz", images=(255 * np.random.default_rng(0).random((16, 16, 16))).astype(np.uint8))
         if name == "python":
             settings = {key.replace("-", "_"): value for key, value in TRAINING.items()}
             ij.fit(
@@ -114,12 +114,15 @@ def embeddings(name: str, folder: Path, unfinished: bool = False) -> Tensor:
 # Certificates -----------------------------------------------------------------------------------------------
 
 
+ROWS = 8_000
+
+
 def cases() -> dict[str, dict]:
     """Twelve embeddings with what is known of them: keyword arguments of `ij.certify`, `h` first."""
     rng = np.random.default_rng(0)
-    z = rng.normal(size=(20_000, 2))
+    z = rng.normal(size=(ROWS, 2))
     z_next = 0.9 * z + np.sqrt(1 - 0.81) * rng.normal(size=z.shape)
-    path = np.zeros((20_000, 2))
+    path = np.zeros((ROWS, 2))
     for step, noise in enumerate(np.sqrt(1 - 0.81) * rng.normal(size=path.shape)):
         path[step] = 0.9 * path[step - 1] + noise
     turn, stretch = np.array([[0.6, -0.8], [0.8, 0.6]]), np.array([[2.0, 0.0], [0.5, 1.0]])
