@@ -94,6 +94,13 @@ def test_a_run_refuses_to_resume_on_other_episodes(capsys, tmp_path, monkeypatch
     assert "mine.h5 holds other episodes than the run was started on" in capsys.readouterr().err
 
 
+def test_episodes_shorter_than_a_window_are_named_by_the_command(capsys, tmp_path):
+    ij.collect(make, episodes=6, steps=8, out=tmp_path / "short.h5")
+    command = ["train", "--data", str(tmp_path / "short.h5"), "--objective", "latent-dynamics"]
+    assert main([*command, "--objective.rollout", "30", "--out", str(tmp_path / "runs")]) == 2
+    assert "episodes must have more than 30 steps, context and rollout, got 9" in capsys.readouterr().err
+
+
 def test_files_with_columns_of_other_names_are_trained_on(capsys, tmp_path):
     source = np.random.default_rng(0)
     x, a = source.normal(size=(60, 3)).astype(np.float32), source.normal(size=(60, 2))
