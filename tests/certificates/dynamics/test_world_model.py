@@ -356,7 +356,10 @@ class Folded(Still):
 
 
 def test_memory_that_is_not_tested_has_its_reason():
-    for lengths, reason in ((30, "4 scored episodes are too few"), (4, "it takes episodes of at least 5 rows")):
+    for lengths, reason in (
+        (30, "4 scored episodes are too few"),
+        (4, "it takes episodes of at least 5 rows"),
+    ):
         notes = certify(Folded(), oscillator(8, lengths, observed=slice(0, 1), noise=0.01)).notes
         assert any(f"Memory is not tested: {reason}" in note for note in notes), notes
 
