@@ -69,10 +69,11 @@ def collect(
     Args:
         environment: a Gymnasium id, "reacher", "file.py:function", an Env class, a factory, or an Env.
         policy: "random", "expert" (the method `expert(observation)` of the environment), "file.py:function",
-            "ALGO:file.zip" of stable-baselines3 (ppo, a2c, dqn, sac, td3, ddpg), or a callable from an
-            observation to a native action, or a class that makes one. `predict(observation)[0]` is used where a policy has `predict`;
-            `reset()`, if it has one, is called at the start of each episode. torch's global generator, which
-            policies of stable-baselines3 draw from, is seeded for each episode and restored.
+            "ALGO:file.zip" of stable-baselines3 (ppo, a2c, dqn, sac, td3, ddpg), a callable from an
+            observation to a native action, or a class that makes one. `predict(observation)[0]` is used where
+            a policy has `predict`; `reset()`, if it has one, is called at the start of each episode. torch's
+            global generator, which policies of stable-baselines3 draw from, is seeded for each episode and
+            restored.
         episodes: number of episodes.
         steps: actions after which an episode is cut; by default it ends by termination or truncation.
         seed: of resets and policies.

@@ -210,8 +210,8 @@ class GymEnvironment:
             raise ValueError(f"{self.name}: observation must have shape {shape}, got {observation.shape}")
         if not np.isfinite(observation).all():
             raise ValueError(
-                f"{self.name}: observation must be finite, got NaN or Inf at step {self._steps}: terminate the "
-                "episode before"
+                f"{self.name}: observation must be finite, got NaN or Inf at step {self._steps}: terminate "
+                "the episode before"
             )
         return observation
 
