@@ -46,7 +46,7 @@ def loggers_of(
 def summary(config: Config) -> str:
     """A run in a line, before it begins."""
     recipe = config.training
-    world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items())
+    world = ", ".join(f"{key} {value}" for key, value in flatten(config.world).items() if value != "")
     size = max(recipe.devices, place().size)
     ranks = "" if size == 1 else f" on {size} ranks"
     return (

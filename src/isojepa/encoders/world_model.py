@@ -11,6 +11,7 @@ shows no velocity: where observations hold none, set `context` to 2 or more.
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -217,7 +218,7 @@ class WorldModel(nn.Module):
             self.standardize.fit(rows)
         bounds = source.bounds if isinstance(source, Windows) else None
         extremes = torch.stack((rows.amin(0), rows.amax(0)))
-        self.action_bounds.copy_(extremes if bounds is None else torch.tensor(bounds))
+        self.action_bounds.copy_(extremes if bounds is None else _inside(*bounds))
         self.calibrated.fill_(True)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -263,6 +264,15 @@ class WorldModel(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, context={self.context}"
+
+
+def _inside(low: Any, high: Any) -> Tensor:
+    """(2, m) bounds in float32, rounded inwards: those of float64 would lie beyond by rounding."""
+    low, high = (np.asarray(bound, np.float64) for bound in (low, high))
+    first, last = low.astype(np.float32), high.astype(np.float32)
+    first = np.where(first < low, np.nextafter(first, np.float32(np.inf)), first)
+    last = np.where(last > high, np.nextafter(last, np.float32(-np.inf)), last)
+    return torch.from_numpy(np.stack((first, last)))
 
 
 def _one_hot(rows: Tensor) -> bool:

@@ -137,11 +137,16 @@ def _windows(source: Any, objective: Callable[..., Any], models: Mapping[str, nn
     answering = {name: as_model(module) for name, module in models.items()}
     length = as_objective(objective).window(answering)
     if isinstance(source, Episodes):
-        if (longest := int(source.lengths.max())) <= length:
-            raise ValueError(
-                f"episodes must have more than {length} steps, context and rollout, got {longest} at most: "
-                "lower the objective's rollout or the model's context, or collect longer episodes"
-            )
+        longest = int(source.lengths.max())
+    else:
+        parts = [source] if source.aside is None else [source, source.aside]
+        longest = min(part.observations.longest for part in parts)
+    if longest <= length:
+        raise ValueError(
+            f"episodes must have more than {length} steps, context and rollout, got {longest} at most: "
+            "lower the objective's rollout or the model's context, or collect longer episodes"
+        )
+    if isinstance(source, Episodes):
         return source.windows(length)
     return source.with_length(length) if length > source.length else source
 

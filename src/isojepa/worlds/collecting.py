@@ -69,17 +69,19 @@ def collect(
     Args:
         environment: a Gymnasium id, "reacher", "file.py:function", an Env class, a factory, or an Env.
         policy: "random", "expert" (the method `expert(observation)` of the environment), "file.py:function",
-            "ALGO:file.zip" of stable-baselines3 (ppo, a2c, dqn, sac, td3, ddpg), or a callable from an
-            observation to a native action. `predict(observation)[0]` is used where a policy has `predict`;
-            `reset()`, if it has one, is called at the start of each episode. torch's global generator, which
-            policies of stable-baselines3 draw from, is seeded for each episode and restored.
+            "ALGO:file.zip" of stable-baselines3 (ppo, a2c, dqn, sac, td3, ddpg), a callable from an
+            observation to a native action, or a class that makes one. `predict(observation)[0]` is used where
+            a policy has `predict`; `reset()`, if it has one, is called at the start of each episode. torch's
+            global generator, which policies of stable-baselines3 draw from, is seeded for each episode and
+            restored.
         episodes: number of episodes.
         steps: actions after which an episode is cut; by default it ends by termination or truncation.
         seed: of resets and policies.
         out: HDF5 file to write. Finished episodes are stored in `OUT.parts` meanwhile, from which the same
             call resumes; policies that are objects are identified by name. A file that holds the same
             collection is returned as it is; another one is replaced when the new one is complete.
-        workers: processes; with more than one, the environment must be named by a string.
+        workers: processes; with more than one, the environment must be named by a string, and a script must
+            call this under `if __name__ == "__main__":`, as Python's multiprocessing asks.
         trust: load files of stable-baselines3, which are pickles and can run any code.
         progress: called with the number of episodes finished since the last call; by default a progress bar
             on a terminal.
@@ -243,6 +245,8 @@ def _open_policy(policy: Any, env: GymEnvironment, trust: bool) -> Callable[[int
             raise ValueError(f"{env.name} has no expert: define expert(self, observation) in its class")
     elif isinstance(policy, str):
         policy = _load_policy(policy, trust)
+    if isinstance(policy, type):
+        policy = guarded(f"{policy.__name__}()", policy)
     act = getattr(policy, "predict", policy)
     if not callable(act):
         raise ValueError(f"policy must be callable or have predict(observation), got {shown(policy)}")
@@ -262,10 +266,9 @@ def _random(space: Any, seed: int) -> Policy:
 
 
 def _load_policy(name: str, trust: bool) -> Any:
-    """A policy of file.py:name, where a class is called to make it, or of stable-baselines3."""
+    """A policy of file.py:name, or of stable-baselines3."""
     if is_callable_name(name):
-        policy = import_object(name)
-        return guarded(f"{name}()", policy) if isinstance(policy, type) else policy
+        return import_object(name)
     model = _MODEL.fullmatch(name)
     if model is None:
         raise ValueError(

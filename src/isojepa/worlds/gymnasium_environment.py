@@ -209,7 +209,10 @@ class GymEnvironment:
         if observation.shape != shape:
             raise ValueError(f"{self.name}: observation must have shape {shape}, got {observation.shape}")
         if not np.isfinite(observation).all():
-            raise ValueError(f"{self.name}: observation must be finite, got NaN or Inf at step {self._steps}")
+            raise ValueError(
+                f"{self.name}: observation must be finite, got NaN or Inf at step {self._steps}: terminate "
+                "the episode before"
+            )
         return observation
 
 

@@ -241,7 +241,10 @@ class WorldModelCertificate:
     def __str__(self) -> str:
         title = f"World model: {self.dim} dimensions, context {self.context}, {self.episodes} episodes scored"
         rows = [title, f"  {self.sentence}", *(f"  - {one}" for one in self.warnings), ""]
-        return "\n".join([*rows, *map(row_of, self._rows())])
+        numbers = self._rows()
+        limits = dict.fromkeys(row.section for row in numbers)
+        rows += [*map(row_of, numbers), "", *(f"  {name:<24} {_LIMITS[name]}" for name in limits)]
+        return "\n".join(rows)
 
 
 @checked
@@ -319,7 +322,11 @@ def certify_world_model(
     if len(parts[1]) < MIN_SCORED_EPISODES:
         notes.append(f"Intervals of {len(parts[1])} scored episodes are wide: collect at least 10 episodes.")
     if predictions["errors"] and memory is None:
-        notes.append(f"Memory is not tested: it takes more episodes of {context + MEMORY_LAGS + 1} steps.")
+        frames = context + MEMORY_LAGS + 1
+        long = min(int((half.lengths >= frames).sum()) for half in (fit, test))
+        reason = f"{len(parts[1])} scored episodes are too few to separate it from the model's misfit"
+        reason = f"it takes episodes of at least {frames} rows" if long < 2 else reason
+        notes.append(f"Memory is not tested: {reason}.")
     return WorldModelCertificate(
         episodes=len(parts[1]),
         dim=test.h.shape[1],

@@ -36,6 +36,12 @@ class EpisodesSpec(Spec):
     def read(self, path: Path) -> Episodes:
         """All episodes of a file with these columns, as `observation` and `action`."""
         episodes = read_episodes(path, episode=self.episode or None)
+        for role, name in (("observation", self.observation), ("action", self.action)):
+            if name not in episodes:
+                raise ValueError(
+                    f"{path} has no column {name!r} of {role}s: pass --world.{role} with one of "
+                    f"{', '.join(episodes.names)}"
+                )
         return episodes.rename(observation=self.observation, action=self.action)
 
     def open(self) -> tuple[Episodes, Episodes]:
