@@ -74,7 +74,7 @@ def test_a_fitted_transition_is_a_model_that_planners_take(paths):
         rolled = problem.rollout(a[:4, :2].transpose(0, 1)).numpy()
         state = np.concatenate([paths[0][step, :2] for step in reversed(range(history))], axis=1)
         for step in range(4):
-            state = fitted.advance(state, paths[1][step, :2])
+            state = fitted.step(state, paths[1][step, :2])
             np.testing.assert_allclose(rolled[:, history + step], state[:, :3])
         plan = LinearMPC(4).plan(problem, torch.Generator())
         search = CEM(4, iterations=60).plan(problem, torch.Generator().manual_seed(0))

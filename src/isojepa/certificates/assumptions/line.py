@@ -99,7 +99,7 @@ def together(lines: Sequence[Assumption], alpha: float) -> tuple[Assumption, ...
         if p * (len(tested) - rank) > alpha:
             for _, place in tested[rank:]:
                 if judged[place].verdict == FAILS:
-                    words = f" It is one of {len(tested)} checks, of which chance explains it."
+                    words = f" As one of {len(tested)} checks it may be chance."
                     sentence = judged[place].sentence + words
                     judged[place] = replace(judged[place], verdict=UNCLEAR, sentence=sentence)
             break

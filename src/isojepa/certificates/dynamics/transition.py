@@ -81,8 +81,8 @@ class Transition:
         """The next embeddings (..., dim) of states (..., history * dim) and actions (..., actions)."""
         return np.asarray(state @ self.A.T + action @ self.B.T + self.c)
 
-    def advance(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """The next states (..., history * dim)."""
+    def step(self, state: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The next states (..., history * dim), newest embedding first."""
         longer = np.concatenate((self.predict(state, action), state), axis=-1)
         return np.asarray(longer[..., : self.history * self.dim])
 
