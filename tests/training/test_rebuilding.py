@@ -311,6 +311,11 @@ LARGE = [  # 160 GB of weights, and layers without end
         "arguments": {"in_dim": 2, "out_dim": 2, "width": 1000, "layers": 1 << 20},
     },
     {"class": "torch.nn:Embedding", "arguments": {"num_embeddings": 1 << 30, "embedding_dim": 64}},
+    {
+        "class": "isojepa.encoders:MLP",
+        "arguments": {"in_dim": 1, "out_dim": 1, "width": 1, "layers": 1 << 30},
+    },
+    {"class": "isojepa.encoders:Coupling", "arguments": {"dim": 2, "layers": 1 << 30}},
 ]
 
 

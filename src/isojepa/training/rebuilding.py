@@ -26,6 +26,7 @@ from isojepa.seeds import borrowed
 _PLAIN = (bool, int, float, str, type(None))
 _TRUSTED = ("isojepa", "timm", "torch.nn")
 _MORE = 1 << 24  # numbers that a model may make beyond the bytes of its weights: masks, what it draws from
+_LEAST = 256  # numbers that the smallest tensor counts for: a module around it takes memory and time
 
 
 def recipe_of(module: nn.Module) -> dict[str, Any] | None:
@@ -105,7 +106,7 @@ class Bounded(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         count = _declared(func, args, kwargs)
-        self.left -= count
+        self.left -= max(count, _LEAST) if count else 0
         if self.left < 0:
             raise ValueError(
                 f"a model must fit its weights, {self.weights} of {size_of(self.size)}, got one that makes "
