@@ -142,7 +142,8 @@ def _class_of(path: str, trust: Collection[str]) -> type[nn.Module]:
             if not isinstance(cls, type):  # an attribute may be any module that another one imported
                 break
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ValueError(f"class {path} cannot be imported: {error}") from error
+        hint = "; add its folder to PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        raise ValueError(f"class {path} cannot be imported: {error}{hint}") from error
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"class {path} must be a torch module, got {cls!r}")
     _check_trusted(path, cls.__module__, trusted)
