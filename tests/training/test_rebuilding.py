@@ -110,6 +110,11 @@ def test_a_class_of_ones_own_loads_where_its_module_is_trusted_alone(spiral, tmp
             assert torch.equal(weights(ij.load(tmp_path / name, trust=trust)), weights(model))
 
 
+def test_a_trusted_module_that_is_not_found_is_told_with_the_remedy():
+    with pytest.raises(ValueError, match="No module named 'no_such_module'; add its folder to PYTHONPATH"):
+        rebuild({"class": "no_such_module:Class", "arguments": {}}, trust=["no_such_module"])
+
+
 def test_an_exported_class_of_ones_own_loads_where_its_module_is_trusted_alone(tmp_path):
     model = Kept(5)
     save_model(tmp_path / "model.safetensors", model, {})
@@ -311,6 +316,11 @@ LARGE = [  # 160 GB of weights, and layers without end
         "arguments": {"in_dim": 2, "out_dim": 2, "width": 1000, "layers": 1 << 20},
     },
     {"class": "torch.nn:Embedding", "arguments": {"num_embeddings": 1 << 30, "embedding_dim": 64}},
+    {
+        "class": "isojepa.encoders:MLP",
+        "arguments": {"in_dim": 1, "out_dim": 1, "width": 1, "layers": 1 << 30},
+    },
+    {"class": "isojepa.encoders:Coupling", "arguments": {"dim": 2, "layers": 1 << 30}},
 ]
 
 

@@ -154,7 +154,9 @@ class Look:
             print_json(numbers)
             return 0
         if found.collapsed:
-            out.print("All pictures have the same features: this model has collapsed.")
+            out.print(
+                "All pictures have nearly the same features: this model has collapsed or was not trained."
+            )
         out.print(f"Wrote {path}, {written / 1e6:.1f} MB: {len(found.names):,} pictures.", markup=False)
         for reason in filter(None, (found.no_maps, found.no_attention)):
             out.print(reason, markup=False)

@@ -69,7 +69,7 @@ class MLP(nn.Module):
                 raise ValueError(f"{name} must be a positive integer, got {value}")
         between = choose("activation", activation, ACTIVATIONS)
         source = generator(seed, "init")
-        sizes = [in_dim, *[width] * (layers - 1), out_dim]
+        sizes = itertools.chain([in_dim], itertools.repeat(width, layers - 1), [out_dim])
         parts: list[nn.Module] = []
         for n_in, n_out in itertools.pairwise(sizes):
             parts += [linear(n_in, n_out, source), between()]

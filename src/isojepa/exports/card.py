@@ -28,7 +28,7 @@ _SCORES = {  # of the metrics, what is worth a line, and its words
 }
 _FILES = {"skipped": "files that could not be read", "fingerprint": "fingerprint"}
 _STATUS = {
-    "collapsed": "The run collapsed: its embeddings do not vary in every direction, and are of little use.",
+    "collapsed": "The run collapsed: its embeddings vary in few directions, and are of little use.",
     "diverged": "The run diverged: training broke off, and the weights are of little use.",
     "unfinished": "The run was not finished when this was written.",
 }

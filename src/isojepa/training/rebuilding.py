@@ -27,6 +27,7 @@ from isojepa.seeds import borrowed
 _PLAIN = (bool, int, float, str, type(None))
 _TRUSTED = ("isojepa", "timm", "torch.nn")
 _MORE = 1 << 24  # numbers that a model may make beyond the bytes of its weights: masks, what it draws from
+_LEAST = 256  # numbers that the smallest tensor counts for: a module around it takes memory and time
 
 
 def recipe_of(module: nn.Module) -> dict[str, Any] | None:
@@ -106,7 +107,7 @@ class Bounded(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         count = _declared(func, args, kwargs)
-        self.left -= count
+        self.left -= max(count, _LEAST) if count else 0
         if self.left < 0:
             raise ValueError(
                 f"a model must fit its weights, {self.weights} of {size_of(self.size)}, got one that makes "
@@ -153,7 +154,8 @@ def _class_of(path: str, trust: Collection[str]) -> type[nn.Module]:
             if not isinstance(cls, type):  # an attribute may be any module that another one imported
                 break
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ValueError(f"class {path} cannot be imported: {error}") from error
+        hint = "; add its folder to PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        raise ValueError(f"class {path} cannot be imported: {error}{hint}") from error
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ValueError(f"class {path} must be a torch module, got {cls!r}")
     _check_trusted(path, cls.__module__, trusted)

@@ -138,7 +138,7 @@ def _badge(look: Look) -> str:
 
 def _verdict(look: Look, model: str) -> str:
     if look.collapsed:
-        return "All pictures have the same features: this model has collapsed."
+        return "All pictures have nearly the same features: this model has collapsed or was not trained."
     if look.agreement is not None:
         k = look.nearest.ids.shape[1]
         return (
