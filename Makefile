@@ -14,14 +14,14 @@ help:           ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 setup: $(TOOLS) ## make the environment, with the developers' tools
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/pip install --quiet --upgrade pip
 	$(RUN)/pip install --quiet $$(grep '^torch==' constraints.txt)
-	$(RUN)/pip install --quiet --constraint constraints.txt --editable .
+	$(RUN)/pip install --quiet --constraint constraints.txt --editable . --editable lab
 	@touch $@
 $(TOOLS): $(READY)
-	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'lab[peers,slurm]'
 	$(RUN)/pip install --quiet --no-deps lightly==1.6.0 lightly-utils==0.0.2
 	$(RUN)/python -m isojepa.torchvision_operators
 	@touch $@
@@ -31,7 +31,7 @@ demo: $(READY)  ## train on the spiral, print the certificate, write runs/demo/r
 
 # three at once where there are two cores: many tests wait for processes that they start
 test: lint      ## lint, types and the tests
-	OMP_NUM_THREADS=1 $(RUN)/pytest -n 3 --dist worksteal -m 'not slow and not long' tests src
+	OMP_NUM_THREADS=1 $(RUN)/pytest -n 3 --dist worksteal -m 'not slow and not long' tests src lab/src
 
 test-slow: $(TOOLS) ## the quality claims: trains for minutes
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m slow tests
@@ -39,9 +39,10 @@ test-slow: $(TOOLS) ## the quality claims: trains for minutes
 test-long: $(TOOLS) ## how often promises are kept, in simulated worlds: half an hour
 	OMP_NUM_THREADS=1 $(RUN)/pytest -n 2 --dist worksteal -m long tests
 
-lint: $(TOOLS)  ## ruff and mypy
-	$(RUN)/ruff check src tests benchmarks examples docs tools
-	$(RUN)/ruff format --check src tests benchmarks examples docs tools
+lint: $(TOOLS)  ## ruff, layers of imports and mypy
+	$(RUN)/ruff check src lab tests benchmarks examples docs tools
+	$(RUN)/ruff format --check src lab tests benchmarks examples docs tools
+	$(RUN)/lint-imports --no-cache
 	$(RUN)/mypy
 
 REFERENCE ?= 41c4777
@@ -55,8 +56,8 @@ gpu: $(TOOLS)   ## on a machine with a GPU: SIGReg, a training step and the view
 
 STUDY  ?= two_dimensions
 study: $(READY) ## one study, by default the runs behind the README's tables (15 minutes): STUDY=quadrature
-	@if test -f src/isojepa/studies/$(STUDY).py && ! $(RUN)/isojepa study list | grep -qw $(STUDY); then \
-	  $(RUN)/python -m isojepa.studies.$(STUDY); \
+	@if test -f lab/src/isojepa_lab/studies/$(STUDY).py && ! $(RUN)/isojepa study list | grep -qw $(STUDY); then \
+	  $(RUN)/python -m isojepa_lab.studies.$(STUDY); \
 	else $(RUN)/isojepa sweep $(STUDY) && $(RUN)/isojepa study report $(STUDY) --out docs/results; fi
 
 adversaries: $(READY) ## try to fool the certificate (12 minutes; what this code has answered is kept, but for AGAIN=1)

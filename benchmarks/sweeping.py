@@ -13,11 +13,11 @@ from torch.func import functional_call, stack_module_state, vmap
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.papers.world_model import scaling
 from isojepa.registry import make
 from isojepa.runs import build_all
 from isojepa.seeds import generator
 from isojepa.training.recipe import Recipe
+from isojepa_lab.papers.world_model import scaling
 
 BATCH = 512
 SEEDS = 16

@@ -5,7 +5,6 @@ python docs/fill.py --check       exit 1 if a document says anything else
 python docs/fill.py README.md     only this one
 """
 
-import ast
 import json
 import re
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/results"
-PACKAGE = ROOT / "src/isojepa"
 
 
 def quality() -> str:
@@ -161,16 +159,16 @@ def settings() -> str:
 
 def trust() -> str:
     """How far the label-free spectrum can be trusted."""
-    from isojepa.studies.label_free_spectrum_page import summary
+    from isojepa_lab.studies.label_free_spectrum_page import summary
 
     return summary(json.loads((RESULTS / "label_free_spectrum.json").read_text())["rows"])
 
 
 def adversaries() -> str:
     """How often each rule was fooled."""
-    from isojepa.papers.own.adversaries import summary
-    from isojepa.studies.evidence import read_evidence
-    from isojepa.studies.rows import Rows
+    from isojepa_lab.papers.own.adversaries import summary
+    from isojepa_lab.studies.evidence import read_evidence
+    from isojepa_lab.studies.rows import Rows
 
     rows = Rows(read_evidence(RESULTS / "adversaries.json").rows)
     lines = [
@@ -185,9 +183,9 @@ def adversaries() -> str:
 
 def scaling() -> str:
     """R^2 by dimension, ours beside the published."""
-    from isojepa.papers.world_model.scaling import beside, best_of
-    from isojepa.studies.evidence import read_evidence
-    from isojepa.studies.measured import grouped, mean
+    from isojepa_lab.papers.world_model.scaling import beside, best_of
+    from isojepa_lab.studies.evidence import read_evidence
+    from isojepa_lab.studies.measured import grouped, mean
 
     evidence = read_evidence(RESULTS / "scaling.json")
     ours = [row for row in best_of(evidence.rows) if row.labels["settings"] == "ours"]
@@ -210,8 +208,8 @@ def scaling() -> str:
 
 def found() -> str:
     """What each study found first, with a link to the rest."""
-    from isojepa.studies.catalogue import STUDIES, find_study
-    from isojepa.studies.evidence import read_kept
+    from isojepa_lab.studies.catalogue import STUDIES, find_study
+    from isojepa_lab.studies.evidence import read_kept
 
     parts = []
     for name in STUDIES:
@@ -276,40 +274,6 @@ def fuzz() -> str:
     return "\n".join(lines)
 
 
-def tree() -> str:
-    """Every module with the first line of its docstring, room by room in the order of imports."""
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    order = re.search(r"^```order\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
-    if order is None:
-        raise SystemExit("docs/architecture.md must have a block ```order")
-    place = {name: number for number, name in enumerate(order[1].split())}
-    rooms: dict[str, list[Path]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        relative = path.relative_to(PACKAGE)
-        rooms.setdefault(relative.parts[0] if len(relative.parts) > 1 else "", []).append(relative)
-    lines = []
-    for room in sorted(rooms, key=lambda room: place.get(room, len(place)) if room else -1):
-        lines += [f"### [{room}](../src/isojepa/{room}/README.md)" if room else "### isojepa", ""]
-        lines += [_module(path) for path in sorted(rooms[room], key=lambda path: _rank(path, place))]
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
-def _rank(path: Path, place: dict[str, int]) -> tuple[object, ...]:
-    """A folder's `__init__`, its files, its folders; single modules in the order of imports."""
-    if len(path.parts) == 1:
-        return (path.stem != "__init__", place.get(path.stem, len(place)), path.name)
-    folders = tuple((1, part) for part in path.parts[1:-1])
-    return (*folders, (0, "" if path.stem == "__init__" else path.name))
-
-
-def _module(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse((PACKAGE / path).read_text(encoding="utf-8")))
-    if not docstring:
-        raise SystemExit(f"{path.as_posix()} must begin with a docstring: the tree shows its first line")
-    return f"- `{path.as_posix()}`: {docstring.splitlines()[0]}"
-
-
 def own_environment() -> str:
     """The environment that the tests use, whole."""
     return f"```python\n{(ROOT / 'tests/own_environment.py').read_text().strip()}\n```"
@@ -341,7 +305,6 @@ def world_models() -> str:
 
 PAGES = {
     "README.md": {"quality": quality, "fast": fast},
-    "docs/architecture.md": {"tree": tree},
     "docs/speed.md": {"speed": speed, "gpu": gpu},
     "docs/world_models.md": {"own": own_environment, "world_models": world_models},
     "docs/studies.md": {"found": found, "scaling": scaling},

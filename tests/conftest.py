@@ -1,11 +1,27 @@
 """What several test folders share."""
 
+import importlib.util
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 import isojepa as ij
+
+if importlib.util.find_spec("isojepa_lab") is None:  # a clone with the library alone
+    collect_ignore = [
+        "lab",
+        "fuzz",
+        "planning",
+        "certificates/dynamics",
+        "cli/test_transition.py",
+        "contract/test_rows.py",
+        "objectives/test_latent_dynamics.py",
+        "test_registry.py",
+        "test_startup.py",
+        "test_threads.py",
+        "training/test_formats.py",
+    ]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.test_imports import ORDER, OUTSIDE, PACKAGE, SMALL
-
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = (ROOT / "src/isojepa", ROOT / "lab/src/isojepa_lab")
+READMES = [page for package in PACKAGES for page in package.glob("*/README.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -27,45 +26,9 @@ def test_the_readmes_numbers_are_those_of_the_records():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_tree_has_every_module_by_its_full_path_and_no_other():
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    tree = page.partition("<!-- tree -->")[2].partition("<!-- /tree -->")[0]
-    lines = [line for line in tree.splitlines() if line and not line.startswith("### ")]
-    listed = [match[1] for line in lines if (match := re.fullmatch(r"- `([a-z_/]+\.py)`: \S.*[.?]", line))]
-    assert len(listed) == len(lines), "every line of the tree is a path and a sentence: run `make docs`"
-    modules = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
-    missing, gone = set(modules) - set(listed), set(listed) - set(modules)
-    assert sorted(listed) == modules, f"run `make docs`: missing {sorted(missing)}, gone {sorted(gone)}"
-
-
-@pytest.mark.slow
-def test_a_new_module_makes_the_check_fail_until_the_documents_are_made(tmp_path):
-    (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs/fill.py", tmp_path / "docs")
-    page = Path(shutil.copy(ROOT / "docs/architecture.md", tmp_path / "docs"))
-    shutil.copytree(PACKAGE, tmp_path / "src/isojepa", ignore=shutil.ignore_patterns("__pycache__"))
-    make = [sys.executable, tmp_path / "docs/fill.py", "docs/architecture.md"]
-    subprocess.run([*make, "--check"], check=True)
-
-    (tmp_path / "src/isojepa/theory/views.py").write_text('"""Another file of a name that there is."""\n')
-    done = subprocess.run([*make, "--check"], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "run `make docs`" in done.stderr
-    subprocess.run(make, check=True)
-    subprocess.run([*make, "--check"], check=True)
-    assert "- `theory/views.py`: Another file of a name that there is.\n" in page.read_text(encoding="utf-8")
-
-
-def test_the_page_has_the_order_of_imports_that_is_tested():
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    told = page.partition("```order\n")[2].partition("```")[0].split()
-    assert told == [name for name in (*SMALL, *ORDER) if name in told]
-    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")}
-    assert rooms - {*told, *OUTSIDE} == set(), "docs/architecture.md must give every room its place"
-
-
 def test_every_room_says_what_belongs_there():
-    for room in sorted({path.parent for path in PACKAGE.glob("*/*.py")}):
+    rooms = {path.parent for package in PACKAGES for path in package.glob("*/*.py")}
+    for room in sorted(rooms - {PACKAGES[1] / "cli"}):
         page = room / "README.md"
         assert page.exists(), f"{room.name} needs a README.md: what belongs there, and how to add one"
         lines = page.read_text(encoding="utf-8").splitlines()
@@ -74,7 +37,7 @@ def test_every_room_says_what_belongs_there():
 
 
 def test_every_link_of_the_documents_leads_somewhere():
-    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")):
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("lab/*.md"), *READMES):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -123,7 +86,7 @@ def test_every_page_of_the_documents_is_reached_from_the_readme():
             reached.add(page)
             targets = re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))
             waiting += [(page.parent / target).resolve() for target in targets if "://" not in target]
-    assert {*ROOT.glob("docs/*.md"), *PACKAGE.glob("*/README.md")} - reached == set()
+    assert {*ROOT.glob("docs/*.md"), *READMES} - reached == set()
 
 
 def test_the_names_in_the_documents_python_exist():
@@ -145,7 +108,7 @@ def _entries(docstring):
 
 def test_every_argument_of_a_docstring_has_an_entry_of_its_own():
     damaged = []
-    for path in PACKAGE.rglob("*.py"):
+    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 arguments = {argument.arg for argument in ast.walk(node) if isinstance(argument, ast.arg)}

@@ -13,6 +13,7 @@ from isojepa.importing import import_file
 
 ROOT = Path(__file__).parents[1]
 WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+LAB = tomllib.loads((ROOT / "lab/pyproject.toml").read_text(encoding="utf-8"))["project"]
 PROJECT, BUILD = WHOLE["project"], WHOLE["build-system"]
 EXTRAS = PROJECT["optional-dependencies"]
 GATHERED = ("dev", "all")  # tools, and all others together
@@ -29,7 +30,7 @@ def plan(target: str, environment: Path) -> str:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_the_demo_installs_the_package_alone_and_the_tests_add_the_tools(tmp_path):
-    package, tools = "--editable .\n", "--editable '.[dev]'\n"
+    package, tools = "--editable . --editable lab\n", "--editable '.[dev]' --editable 'lab[peers,slurm]'\n"
     assert package in plan("demo", tmp_path)
     assert tools not in plan("demo", tmp_path)
     for target in ("test", "lint", "bench", "setup", "test-slow"):
@@ -43,9 +44,11 @@ def test_the_demo_installs_the_package_alone_and_the_tests_add_the_tools(tmp_pat
 
 
 def test_every_extra_is_used_by_something_and_pinned():
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for part in ("src", "lab") for path in (ROOT / part).rglob("*.py")
+    )
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower()
-    for extra, packages in EXTRAS.items():
+    for extra, packages in (EXTRAS | LAB["optional-dependencies"]).items():
         for name in (re.split(r"[<>=\[]", package)[0] for package in packages):
             module = MODULES.get(name, name.replace("-", "_"))
             used = re.search(rf"(import|from) \S*{module}\b|_imported\(f?\"{module}\b", source)
@@ -57,8 +60,10 @@ def test_every_extra_is_used_by_something_and_pinned():
 
 def test_the_pinned_versions_are_ones_that_the_package_allows():
     pinned = hashes.pins(ROOT / "constraints.txt")
-    asked = [*PROJECT["dependencies"], *BUILD["requires"]]
-    asked += [each for packages in EXTRAS.values() for each in packages if not each.startswith("isojepa[")]
+    asked = [*PROJECT["dependencies"], *LAB["dependencies"], *BUILD["requires"]]
+    extras = [*EXTRAS.values(), *LAB["optional-dependencies"].values()]
+    asked += [each for packages in extras for each in packages]
+    asked = [each for each in asked if not each.startswith("isojepa")]
     for each in map(Requirement, asked):
         assert each.specifier.contains(pinned[hashes.normalised(each.name)]), each
 
@@ -96,6 +101,13 @@ def test_cleaning_removes_no_runs(tmp_path):
         pytest.skip("no make here")
     (command,) = [line for line in plan("clean", tmp_path / "environment").splitlines() if "rm -rf" in line]
     assert "runs" not in command.split()
+
+
+def test_the_lab_is_of_the_version_of_the_library():
+    from isojepa.version import __version__
+
+    assert LAB["version"] == __version__
+    assert f"isojepa=={__version__}" in LAB["dependencies"]
 
 
 def test_all_extras_are_in_all():

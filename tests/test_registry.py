@@ -25,8 +25,8 @@ from isojepa.registry import (
     settings,
 )
 from isojepa.runs import build_all
-from isojepa.sweep.estimate import count_cost
-from isojepa.sweep.measure import cost_key
+from isojepa_lab.sweep.estimate import count_cost
+from isojepa_lab.sweep.measure import cost_key
 from tests.objectives.vits import DIM, pictures, vit
 from tests.processes import run
 
@@ -505,8 +505,8 @@ import sys, torch, warnings
 import isojepa as ij
 from isojepa.config import Config, config_from
 from isojepa.registry import make
-from isojepa.sweep.estimate import count_cost
-from isojepa.sweep.measure import cost_key
+from isojepa_lab.sweep.estimate import count_cost
+from isojepa_lab.sweep.measure import cost_key
 record = ij.Record.open(sys.argv[1])
 model = ij.load(record)
 from safetensors.torch import load_file

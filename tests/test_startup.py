@@ -6,15 +6,16 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.cli.main import COMMANDS
+from isojepa.cli.main import LAB, commands, main
+from tests.lab.sweep.cells import tiny, write_study
 from tests.processes import run
-from tests.sweep.cells import tiny, write_study
 
 HEAVY = {"torch", "numba", "scipy.stats", "scipy.optimize", "matplotlib", "lightning_fabric", "sympy"}
 SMALL = [
@@ -82,13 +83,22 @@ def test_help_lists_every_command_with_its_line_and_the_version():
     )
     told = " ".join(done.stdout.replace("│", " ").split())
     assert "--version" in told
-    for name, command in COMMANDS.items():
+    for name, command in commands().items():
         assert f"{name} {command.summary}" in told
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", LAB)
+def test_without_the_lab_its_commands_say_what_to_install(name, monkeypatch, capsys):
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [])
+    assert main([name, "--help"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {name} is a command of isojepa-lab, which is not installed: ")
+    assert "pip install -c constraints.txt -e lab" in line
+
+
+@pytest.mark.parametrize("name", commands())
 def test_the_table_of_commands_has_the_first_lines_of_their_docstrings(name):
-    command = COMMANDS[name]
+    command = commands()[name]
     found = getattr(importlib.import_module(command.module), command.name)
     assert (inspect.getdoc(found) or "").splitlines()[0] == command.summary
 
@@ -113,6 +123,6 @@ def test_commands_that_draw_nothing_load_no_matplotlib(tmp_path, worker):
         f"for command in {[[str(word) for word in command] for command in commands]!r}:\n"
         "    assert main(command) == 0, command\n"
         "    assert 'matplotlib' not in sys.modules, command\n"
-        "from isojepa.sweep.plan import find_studies\nfind_studies(['all'])"
+        "from isojepa_lab.sweep.plan import find_studies\nfind_studies(['all'])"
     )
     assert "matplotlib" not in loaded(code, new=False)

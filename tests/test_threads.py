@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from isojepa.encoders import MLP
-from isojepa.sweep.environment import environment
 from isojepa.threads import CHOICES, cores, one_thread, prepare, short_waits, suited, threads_for
+from isojepa_lab.sweep.environment import environment
 
 
 @pytest.fixture

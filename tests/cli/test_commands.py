@@ -10,7 +10,7 @@ import torch
 
 import isojepa as ij
 from isojepa.cli import main
-from isojepa.cli.main import COMMANDS
+from isojepa.cli.main import commands
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from tests import processes
 
@@ -254,7 +254,7 @@ def test_what_torch_refuses_is_one_line_too(capsys, tmp_path):
     assert "memory" in refuse(capsys, "train", *SMALL, *wide, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *commands()])
 def test_help_teaches_every_command(capsys, command):
     try:
         code = main([*command.split(), "--help"])

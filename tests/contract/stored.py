@@ -186,9 +186,9 @@ def _store() -> None:
         (HERE / "row_ids.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
     torch.set_num_threads(1)
     for name in RUNS:
-        if not (HERE / "runs" / name).exists():
+        if not (HERE / "stored_runs" / name).exists():
             with TemporaryDirectory() as folder:
-                _store_run(name, Path(folder), HERE / "runs" / name)
+                _store_run(name, Path(folder), HERE / "stored_runs" / name)
     if not (HERE / "certificates.json").exists():
         text = json.dumps({name: judged(case) for name, case in cases().items()}, indent=1)
         (HERE / "certificates.json").write_text(text + "\n")

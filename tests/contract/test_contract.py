@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import isojepa as ij
-from isojepa.cli.main import COMMANDS, main
+from isojepa.cli.main import COMMANDS, LAB, main
 from tests.contract.stored import HERE, RUNS, STOP, cases, embeddings, interrupted_after, judged, train
 from tests.reference.textbook_sigreg import textbook, with_gradient
 
@@ -27,8 +27,8 @@ def one_thread():
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_stored_run_directory_is_loaded_and_resumed(tmp_path, name):
-    stored = np.load(HERE / "runs" / name / "embeddings.npz")
-    shutil.copytree(HERE / "runs" / name / "run", tmp_path / "run")
+    stored = np.load(HERE / "stored_runs" / name / "embeddings.npz")
+    shutil.copytree(HERE / "stored_runs" / name / "run", tmp_path / "run")
     before = embeddings(name, tmp_path, unfinished=True)
     torch.testing.assert_close(before, torch.from_numpy(stored["stopped"]), atol=1e-5, rtol=0)
     train(name, tmp_path)
@@ -68,8 +68,10 @@ def test_a_certificate_keeps_its_grade_and_estimates(name):
     assert found["estimates"] == pytest.approx(stored["estimates"], rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *LAB])
 def test_exit_codes(command, capsys):
+    if command in LAB:
+        pytest.importorskip("isojepa_lab")
     for flag, code in (("--help", 0), ("--no-such-flag", 2)):
         with pytest.raises(SystemExit) as ended:
             sys.exit(main([command, flag]))

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from isojepa.cli.main import main
-from isojepa.studies.evidence import read_evidence
 from isojepa.training.identity import record_id
+from isojepa_lab.studies.evidence import read_evidence
 from tests.contract.stored import HERE, RESULTS
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import isojepa as ij
 from isojepa import runs
 from isojepa.cli import main
-from isojepa.studies.catalogue import find_study
-from isojepa.studies.evidence import read_evidence
-from isojepa.studies.formatting import how_made, settings_of
-from isojepa.sweep.record_state import pace, state_of
 from isojepa.training.records import Record
+from isojepa_lab.studies.catalogue import find_study
+from isojepa_lab.studies.evidence import read_evidence
+from isojepa_lab.studies.formatting import how_made, settings_of
+from isojepa_lab.sweep.record_state import pace, state_of
 from tests.fuzz.calls import tiny
 from tests.fuzz.commands import hostile_json
 from tests.fuzz.values import Case, Rng

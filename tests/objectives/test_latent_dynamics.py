@@ -10,12 +10,12 @@ from isojepa.certificates.dynamics import certify_dynamics
 from isojepa.encoders import MLP, WorldModel
 from isojepa.encoders.model import as_model
 from isojepa.objectives import LatentDynamics
-from isojepa.papers.own.linear_worlds import LinearWorld
 from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.training import Recipe, fit
 from isojepa.worlds import Spiral, Windows
 from isojepa.worlds.batch import Batch
+from isojepa_lab.papers.own.linear_worlds import LinearWorld
 
 
 def batch_of(views, n=32, actions=2):

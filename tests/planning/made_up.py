@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from isojepa.papers.own.linear_worlds import Sines, sines
-from isojepa.papers.own.linear_worlds import regulated_world as world
 from isojepa.seeds import generator
+from isojepa_lab.papers.own.linear_worlds import Sines, sines
+from isojepa_lab.papers.own.linear_worlds import regulated_world as world
 
 __all__ = ["Sines", "normal", "rotation", "sines", "uniform", "world"]
 

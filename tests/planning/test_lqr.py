@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isojepa.planning import FiniteLqr, LinearSystem, Lqr
-from isojepa.theory.control import open_loop
+from isojepa_lab.theory.control import open_loop
 from tests.planning.made_up import normal, rotation, world
 
 

@@ -20,13 +20,13 @@ from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.objectives.vicreg import VICRegSpec
 from isojepa.registry import find
 from isojepa.runs import build_all, record_path, train
-from isojepa.studies import two_dimensions
-from isojepa.studies.catalogue import STUDIES, find_study
-from isojepa.studies.evidence import read_evidence, read_kept
 from isojepa.training import Recipe, Record, record_id
 from isojepa.training.formats import _LATER, FORMAT, HEADER, format_of, migrate
 from isojepa.worlds.processes import LangevinSpec, NoisyCopiesSpec, OrnsteinUhlenbeckSpec
 from isojepa.worlds.world import WorldSpec
+from isojepa_lab.studies import two_dimensions
+from isojepa_lab.studies.catalogue import STUDIES, find_study
+from isojepa_lab.studies.evidence import read_evidence, read_kept
 from tests.training.crash import crash_at
 
 HERE = Path(__file__).parent / "format_1"

@@ -1,6 +1,6 @@
 """Terms of the planning bound: Riccati and Lyapunov solutions, peak gains, density ratios, and the sum.
 
-Matrices in, numbers out; `isojepa.theory.regret` checks each function against what it claims, and
+Matrices in, numbers out; `isojepa theory` checks each function against what it claims, and
 `isojepa.planning.regret`, whose docstring has the derivation, makes a verdict of them. |.| is the spectral
 norm.
 """

@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any, NamedTuple, TextIO
 
 from rich.panel import Panel
@@ -20,11 +20,13 @@ from rich.text import Text
 
 from isojepa import threads
 from isojepa.cli.deadline import Deadline
+from isojepa.importing import program
 from isojepa.names import choose
 from isojepa.places import Place, place
 from isojepa.terminal import Console, shortened, visible
 from isojepa.version import __version__
 
+GROUP = "isojepa.commands"  # entry points: dicts of name -> Command
 DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
 
 Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
@@ -119,16 +121,6 @@ COMMANDS = {
         "Evaluate",
         "Plan with a world model in a Gymnasium environment: success rates beside random, idle and oracle.",
     ),
-    "theory": Command(
-        "isojepa.cli.theory",
-        "Theory",
-        "Check every lemma behind the certificates, by computer algebra or by numbers to stated precision.",
-    ),
-    "sweep": Command(
-        "isojepa.cli.sweep",
-        "Sweep",
-        "Make every run of a study: train and score what is not done yet, one record each.",
-    ),
     "select": Command(
         "isojepa.cli.select",
         "Select",
@@ -138,11 +130,6 @@ COMMANDS = {
         "isojepa.cli.export",
         "Export",
         "Take a trained model away: a file for timm, safetensors or ONNX, with a model card beside it.",
-    ),
-    "study": Command(
-        "isojepa.cli.study",
-        "Study",
-        "Claims and the runs that test them: list them, look at one, write its report.",
     ),
     "views": Command(
         "isojepa.cli.views",
@@ -166,11 +153,20 @@ COMMANDS = {
         "Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take.",
     ),
 }
+LAB = ("theory", "sweep", "study")  # commands of isojepa-lab
 _RESUMABLE = ("demo", "train", "pretrain", "collect", "sweep", "study")
 OPTIONS = {
     "-h, --help": "Show this message; after a command, its own.",
     "-V, --version": "Show the version.",
 }
+
+
+def commands() -> dict[str, Command]:
+    """Our commands, and those that other distributions bring as entry points `isojepa.commands`."""
+    table = dict(COMMANDS)
+    for entry in metadata.entry_points(group=GROUP):
+        table |= entry.load()
+    return table
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -223,11 +219,12 @@ def _print_help() -> None:
     """What `isojepa --help` tells, from the table alone."""
     from isojepa.cli.printing import out
 
-    out.print(f"usage: isojepa [-h] [--version] {{{','.join(COMMANDS)}}} ...\n")
+    table = commands()
+    out.print(f"usage: isojepa [-h] [--version] {{{','.join(table)}}} ...\n")
     for paragraph in DESCRIPTION.split("\n\n"):
         out.print(" ".join(paragraph.split()) + "\n", soft_wrap=False)
     _print_panel("options", OPTIONS)
-    _print_panel("commands", {name: command.summary for name, command in COMMANDS.items()})
+    _print_panel("commands", {name: command.summary for name, command in table.items()})
     out.print("\n`isojepa COMMAND --help` tells more of a command.")
 
 
@@ -235,7 +232,7 @@ def _print_panel(title: str, lines: Mapping[str, str]) -> None:
     from isojepa.cli.printing import out
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, min_width=max(map(len, (*COMMANDS, *OPTIONS))))
+    table.add_column(no_wrap=True, min_width=max(map(len, (*COMMANDS, *LAB, *OPTIONS))))
     table.add_column()
     for name, text in lines.items():
         table.add_row(name, text)
@@ -249,7 +246,11 @@ def _parse(name: str, arguments: list[str]) -> Any:
         ValueError: there is no such command.
         SystemExit: its help was asked for, or a flag is wrong; both are told.
     """
-    chosen = choose("command", name, COMMANDS)
+    table = commands()
+    if name in LAB and name not in table:
+        hint = f"{program('pip')} install -c constraints.txt -e lab in the clone of isojepa"
+        raise ValueError(f"{name} is a command of isojepa-lab, which is not installed: {hint}")
+    chosen = choose("command", name, table)
     threads.prepare()
     from isojepa.cli.flags import parse
 

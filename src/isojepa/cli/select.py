@@ -12,7 +12,7 @@ from isojepa.cli.tables import Column, print_table
 from isojepa.terminal import typed
 
 if TYPE_CHECKING:
-    from isojepa.sweep.selection import Choice, Selection
+    from isojepa.selection import Choice, Selection
 
 _TITLES = {
     "scaled": "loss/λ^α",
@@ -53,7 +53,7 @@ class Select:
     """Print the result as JSON."""
 
     def run(self) -> int:
-        from isojepa.sweep.selection import select
+        from isojepa.selection import select
 
         if not self.sweep:
             raise ValueError("sweep must be a folder of records at least, got none")

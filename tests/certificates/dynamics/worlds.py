@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from isojepa.certificates.dynamics import certify_dynamics
-from isojepa.papers.own.linear_worlds import covered, normal, random_world, within
 from isojepa.seeds import generator
+from isojepa_lab.papers.own.linear_worlds import covered, normal, random_world, within
 
 __all__ = ["Tally", "count_covered", "normal", "random_world", "simulate"]
 

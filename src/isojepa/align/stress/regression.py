@@ -2,8 +2,8 @@ r"""Random-matrix theory of regression: what a map fitted on N pairs is expected
 
 Inputs x of covariance S = V diag(l) V^T, targets y = W x + n, N = Cov(n). A share epsilon of the fitted
 pairs is mismatched, which makes the target of the fit (1 - epsilon) W and its residual R = N + epsilon (2 -
-epsilon) W S W^T (`isojepa.theory.mismatch`). A ridge fit with penalty a on m = N - 1 centred rows behaves as
-one of the population with penalty kappa,
+epsilon) W S W^T (`isojepa theory`, pair-noise). A ridge fit with penalty a on m = N - 1 centred rows behaves
+as one of the population with penalty kappa,
 
     m = df1 + a / kappa,     df1 = sum l / (l + kappa),     df2 = sum (l / (l + kappa))^2,
 

@@ -1,7 +1,0 @@
-"""Many runs: every cell of a study, on this machine's cores or on a Slurm cluster."""
-
-from isojepa.sweep.estimate import Estimate
-from isojepa.sweep.plan import Plan, Task, find_studies, plan_studies, tasks_of
-from isojepa.sweep.sweep import Outcome, run_sweep
-
-__all__ = ["Estimate", "Outcome", "Plan", "Task", "find_studies", "plan_studies", "run_sweep", "tasks_of"]
