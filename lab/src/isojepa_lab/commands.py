@@ -4,18 +4,12 @@ from isojepa.cli.main import Command
 
 COMMANDS = {
     "theory": Command(
-        "isojepa_lab.cli.theory",
-        "Theory",
-        "Check every lemma behind the certificates, by computer algebra or by numbers to stated precision.",
+        "isojepa_lab.cli.theory", "Theory", "lab", "Check every theorem and lemma behind the certificates."
     ),
     "sweep": Command(
-        "isojepa_lab.cli.sweep",
-        "Sweep",
-        "Make every run of a study: train and score what is not done yet, one record each.",
+        "isojepa_lab.cli.sweep", "Sweep", "lab", "Make every run of a study, in processes or on Slurm."
     ),
     "study": Command(
-        "isojepa_lab.cli.study",
-        "Study",
-        "Claims and the runs that test them: list them, look at one, write its report.",
+        "isojepa_lab.cli.study", "Study", "lab", "List studies; write their reports and the papers' claims."
     ),
 }

@@ -32,7 +32,7 @@ _CYCLES = 24  # at most: all of four encoders
 
 @dataclass
 class Align(Shown):
-    """Fit the map between encoders of the same states, and compare them by every number there is.
+    """Fit the map between two encoders and score their similarity.
 
     ENCODERS are two or more, each a file of embeddings, a record, a backbone of timm or file.py:function, and
     are shown the same states as by `isojepa same`. The map z2 = W z1 is fitted on half of the states and

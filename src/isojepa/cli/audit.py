@@ -16,7 +16,7 @@ _STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
 
 @dataclass
 class AuditEpisodes:
-    """What made the actions of recorded episodes, and which assumptions of the theorems do they break?
+    """Audit recorded episodes: excitation, memory, assumptions.
 
     FILE is one of stable-worldmodel's (HDF5 with ep_len and ep_offset), robomimic's (data/demo_i), or npz
     with arrays (episodes, steps, dim) or flat ones with ep_len or a column of episode numbers (--episode). Of

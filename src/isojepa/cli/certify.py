@@ -27,7 +27,7 @@ from isojepa.worlds.world import WorldSpec
 
 @dataclass
 class Certify:
-    """Say whether a representation is a world model: a rotation of the true latents.
+    """Certify that a representation is a world model.
 
     PATH is one of
 

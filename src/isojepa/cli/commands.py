@@ -32,7 +32,7 @@ from isojepa.worlds.source import Source
 
 @dataclass
 class Demo:
-    """Train on the spiral world, print the certificate, write a report with pictures. About half a minute.
+    """Train on the spiral world and certify the result (half a minute).
 
     A two-dimensional Gaussian is wound into a spiral; LeJEPA sees only the spiral, in pairs of nearby
     points, and unwinds it. The certificate says how far the result is from a rotation of the truth.
@@ -77,7 +77,7 @@ class Demo:
 
 @dataclass
 class Train:
-    """Train an encoder in a world, or a world model on recorded episodes, and write its record.
+    """Train an encoder in a synthetic world, or a world model.
 
     The record's folder is named by a hash of the settings: the same command goes on with a run that was
     stopped, even by SIGKILL, and ends with the same bits. Settings come from flags, or from a YAML or JSON
@@ -144,7 +144,7 @@ class Train:
 
 @dataclass
 class Report:
-    """Write report.html and picture.png of a finished record: one page, no network needed."""
+    """Write the page of a finished run."""
 
     record: tyro.conf.Positional[Path]
     """Record folder."""
@@ -160,7 +160,7 @@ class Report:
 
 @dataclass
 class List:
-    """Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take."""
+    """List the components that flags and configs accept."""
 
     kind: tyro.conf.Positional[str] = "all"
     """One of worlds, environments, processes, mixings, laws, encoders, objectives, tests, multivariate

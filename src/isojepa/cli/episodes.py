@@ -15,7 +15,7 @@ from isojepa.worlds.images.progress import bar
 
 @dataclass
 class MakeEpisodes:
-    """Record episodes of a simulated arm under a policy, or copy a file of episodes into another format.
+    """Collect episodes of the simulated arm, or convert a file.
 
     SOURCE is reacher, the two-joint arm of dm_control, or a file of episodes. The policies of the arm: sac, a
     trained one that comes with the package; random, independent uniform torques; ou, torques under which both

@@ -16,7 +16,7 @@ _COMMAND_FLAGS = ("runs", "env", "tasks", "planner", "trust", "json", "out")
 
 @dataclass
 class Evaluate:
-    """Plan with a world model in a Gymnasium environment: success rates beside random, idle and oracle.
+    """Plan with a world model; success beside random and oracle.
 
     Starts and goals are rows of held-out episodes, --offset apart; starts that are already solved are left
     out. Success is a distance of at most --tolerance to the goal, between standardized observations, or what

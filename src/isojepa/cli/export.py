@@ -11,7 +11,7 @@ from isojepa.cli.printing import notes_told, out, print_json
 
 @dataclass
 class Export:
-    """Take a trained model away: a file for timm, safetensors or ONNX, with a model card beside it.
+    """Export a trained model as timm, safetensors or ONNX.
 
     timm:  weights that timm.create_model(NAME, checkpoint_path=FILE, ...) loads; README.md has the line
 

@@ -18,7 +18,7 @@ from isojepa.seeds import generator
 
 @dataclass
 class Gaussianity:
-    """Are embeddings N(0, I)? A table of every test with its p-value.
+    """Test whether embeddings are N(0, I): every test's p-value.
 
     PATH is a file of embeddings, as `isojepa certify` takes them: npy, npz, pt, safetensors, HDF5, Parquet or
     CSV; or a record, whose encoder is then tried on fresh observations. An array of another name than h is

@@ -22,7 +22,7 @@ from isojepa.worlds.images.parts import Part
 
 @dataclass
 class Look:
-    """Write a page that shows what a model sees: a map of pictures, neighbours, maps of positions, attention.
+    """Write a page that shows what an image model sees.
 
     SOURCE is one of
 

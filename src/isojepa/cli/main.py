@@ -10,12 +10,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module, metadata
 from typing import Any, NamedTuple, TextIO
 
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from isojepa import threads
@@ -27,25 +25,19 @@ from isojepa.terminal import Console, shortened, visible
 from isojepa.version import __version__
 
 GROUP = "isojepa.commands"  # entry points: dicts of name -> Command
-DESCRIPTION = """Train joint-embedding world models and certify that they recovered the world.
-
-Start with `isojepa demo`. Then `isojepa train --help` shows every setting of a run, `isojepa certify FILE`
-judges embeddings of your own, `isojepa unmix FILE` names their axes, `isojepa gaussianity FILE` tests
-whether they are Gaussian, `isojepa theory` checks the theorems behind it all, `isojepa sweep STUDY` and
-`isojepa study report STUDY` repeat the published experiments, and `isojepa list` names the worlds, objectives
-and encoders.
-
-Pictures of your own: `isojepa views DATA` shows what would be seen, `isojepa pretrain DATA` learns from it
-without labels, `isojepa look RECORD` shows what was learned, `isojepa probe RECORD --data DATA` says what the
-features are worth, `isojepa select FOLDER` which run to keep, `isojepa export RECORD --to onnx` takes it
-away."""
+DESCRIPTION = "Train joint-embedding world models and certify that they recovered the world."
+START = "Start with `isojepa demo`; `isojepa COMMAND --help` has examples and every flag."
 
 
 class Command(NamedTuple):
-    """Where a command is: its module, its class there, and the first line of the class's docstring."""
+    """Where a command is: its module, its class there, the group that help lists it in, and its first line.
+
+    The line is that of the class's docstring, so that help imports no command.
+    """
 
     module: str
     name: str
+    group: str
     summary: str
 
 
@@ -53,112 +45,88 @@ COMMANDS = {
     "demo": Command(
         "isojepa.cli.commands",
         "Demo",
-        "Train on the spiral world, print the certificate, write a report with pictures. "
-        "About half a minute.",
+        "train",
+        "Train on the spiral world and certify the result (half a minute).",
     ),
     "train": Command(
         "isojepa.cli.commands",
         "Train",
-        "Train an encoder in a world, or a world model on recorded episodes, and write its record.",
+        "train",
+        "Train an encoder in a synthetic world, or a world model.",
     ),
     "pretrain": Command(
-        "isojepa.cli.pretrain",
-        "Pretrain",
-        "Pretrain a backbone on pictures, without labels.",
+        "isojepa.cli.pretrain", "Pretrain", "train", "Pretrain a backbone on images, without labels."
     ),
-    "certify": Command(
-        "isojepa.cli.certify",
-        "Certify",
-        "Say whether a representation is a world model: a rotation of the true latents.",
-    ),
-    "unmix": Command(
-        "isojepa.cli.unmix",
-        "Unmix",
-        "Name the axes of an embedding, where the data tell them apart, and straighten the values on them.",
-    ),
-    "gaussianity": Command(
-        "isojepa.cli.gaussianity",
-        "Gaussianity",
-        "Are embeddings N(0, I)? A table of every test with its p-value.",
-    ),
-    "probe": Command(
-        "isojepa.cli.probe",
-        "Probe",
-        "How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.",
-    ),
-    "transfer": Command(
-        "isojepa.cli.transfer",
-        "Transfer",
-        "Carry a linear probe of one encoder over to another by the map between them, without training.",
-    ),
-    "align": Command(
-        "isojepa.cli.align",
-        "Align",
-        "Fit the map between encoders of the same states, and compare them by every number there is.",
-    ),
-    "same": Command(
-        "isojepa.cli.same",
-        "Same",
-        "Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.",
+    "views": Command(
+        "isojepa.cli.views", "Views", "train", "Show the augmented views that training would see."
     ),
     "collect": Command(
         "isojepa.cli.collect",
         "Collect",
+        "train",
         "Collect episodes of a Gymnasium environment under a policy.",
     ),
     "episodes": Command(
         "isojepa.cli.episodes",
         "MakeEpisodes",
-        "Record episodes of a simulated arm under a policy, or copy a file of episodes into another format.",
+        "train",
+        "Collect episodes of the simulated arm, or convert a file.",
+    ),
+    "certify": Command(
+        "isojepa.cli.certify", "Certify", "certify", "Certify that a representation is a world model."
+    ),
+    "gaussianity": Command(
+        "isojepa.cli.gaussianity",
+        "Gaussianity",
+        "certify",
+        "Test whether embeddings are N(0, I): every test's p-value.",
+    ),
+    "unmix": Command(
+        "isojepa.cli.unmix", "Unmix", "certify", "Identify latent components, where the data allow it."
     ),
     "audit": Command(
         "isojepa.cli.audit",
         "AuditEpisodes",
-        "What made the actions of recorded episodes, and which assumptions of the theorems do they break?",
+        "certify",
+        "Audit recorded episodes: excitation, memory, assumptions.",
+    ),
+    "align": Command(
+        "isojepa.cli.align", "Align", "align", "Fit the map between two encoders and score their similarity."
+    ),
+    "same": Command(
+        "isojepa.cli.same", "Same", "align", "Test whether two encoders agree up to a rotation or linear map."
+    ),
+    "transfer": Command(
+        "isojepa.cli.transfer", "Transfer", "align", "Carry a linear probe from one encoder to another."
     ),
     "evaluate": Command(
         "isojepa.cli.evaluate",
         "Evaluate",
-        "Plan with a world model in a Gymnasium environment: success rates beside random, idle and oracle.",
+        "plan",
+        "Plan with a world model; success beside random and oracle.",
+    ),
+    "probe": Command(
+        "isojepa.cli.probe", "Probe", "inspect", "Probe frozen features: linear, k-NN, kernel, few-shot."
     ),
     "select": Command(
         "isojepa.cli.select",
         "Select",
-        "Name the run to keep from training losses alone, and say how sure that is.",
-    ),
-    "export": Command(
-        "isojepa.cli.export",
-        "Export",
-        "Take a trained model away: a file for timm, safetensors or ONNX, with a model card beside it.",
-    ),
-    "views": Command(
-        "isojepa.cli.views",
-        "Views",
-        "Look at the views that training cuts from pictures: wrong ones are the first mistake.",
+        "inspect",
+        "Choose the run to keep from training losses, without labels.",
     ),
     "look": Command(
-        "isojepa.cli.look",
-        "Look",
-        "Write a page that shows what a model sees: a map of pictures, neighbours, maps of positions, "
-        "attention.",
+        "isojepa.cli.look", "Look", "inspect", "Write a page that shows what an image model sees."
     ),
-    "report": Command(
-        "isojepa.cli.commands",
-        "Report",
-        "Write report.html and picture.png of a finished record: one page, no network needed.",
+    "report": Command("isojepa.cli.commands", "Report", "inspect", "Write the page of a finished run."),
+    "export": Command(
+        "isojepa.cli.export", "Export", "inspect", "Export a trained model as timm, safetensors or ONNX."
     ),
     "list": Command(
-        "isojepa.cli.commands",
-        "List",
-        "Name the worlds, laws, objectives, tests, encoders and schedules that flags and configs take.",
+        "isojepa.cli.commands", "List", "inspect", "List the components that flags and configs accept."
     ),
 }
 LAB = ("theory", "sweep", "study")  # commands of isojepa-lab
 _RESUMABLE = ("demo", "train", "pretrain", "collect", "sweep", "study")
-OPTIONS = {
-    "-h, --help": "Show this message; after a command, its own.",
-    "-V, --version": "Show the version.",
-}
 
 
 def commands() -> dict[str, Command]:
@@ -216,27 +184,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_help() -> None:
-    """What `isojepa --help` tells, from the table alone."""
+    """Print commands by group, from the table alone."""
     from isojepa.cli.printing import out
 
     table = commands()
-    out.print(f"usage: isojepa [-h] [--version] {{{','.join(table)}}} ...\n")
-    for paragraph in DESCRIPTION.split("\n\n"):
-        out.print(" ".join(paragraph.split()) + "\n", soft_wrap=False)
-    _print_panel("options", OPTIONS)
-    _print_panel("commands", {name: command.summary for name, command in table.items()})
-    out.print("\n`isojepa COMMAND --help` tells more of a command.")
-
-
-def _print_panel(title: str, lines: Mapping[str, str]) -> None:
-    from isojepa.cli.printing import out
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, min_width=max(map(len, (*COMMANDS, *LAB, *OPTIONS))))
-    table.add_column()
-    for name, text in lines.items():
-        table.add_row(name, text)
-    out.print(Panel(table, title=title, title_align="left", border_style="dim"), soft_wrap=False)
+    out.print(f"usage: isojepa [-h] [--version] COMMAND ...\n\n{DESCRIPTION}\n{START}", highlight=False)
+    width = max(map(len, table))
+    for group in dict.fromkeys(command.group for command in table.values()):
+        out.print(f"\n{group}", style="bold")
+        for name, command in table.items():
+            if command.group == group:
+                out.print(f"  {name:<{width}}  {command.summary}", highlight=False)
 
 
 def _parse(name: str, arguments: list[str]) -> Any:

@@ -58,7 +58,7 @@ def start() -> Config:
 
 @dataclass
 class Pretrain:
-    """Pretrain a backbone on pictures, without labels.
+    """Pretrain a backbone on images, without labels.
 
     DATA is a folder of pictures, with a folder for each class or without, or a file of them: npy, npz, IDX,
     Parquet, tar shards. Look at `isojepa views DATA` first. Where there are labels, probes tell while it

@@ -47,7 +47,7 @@ _PROBES: dict[str, Callable[..., tuple[Score, ...]]] = {
 
 @dataclass
 class Probe:
-    """How good are frozen features? Linear, k-NN and kernel probes on labelled pictures, with intervals.
+    """Probe frozen features: linear, k-NN, kernel, few-shot.
 
     SOURCE is one of
 

@@ -18,7 +18,7 @@ _TONES = {"rotation": "bold green", "linear": "bold green", "partly": "bold yell
 
 @dataclass
 class Same(Shown):
-    """Are two encoders the same? Up to a rotation, a linear map, partly, or not at all; without labels.
+    """Test whether two encoders agree up to a rotation or linear map.
 
     FIRST and SECOND are each one of
 

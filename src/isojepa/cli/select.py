@@ -25,7 +25,7 @@ _TITLES = {
 
 @dataclass
 class Select:
-    """Name the run to keep from training losses alone, and say how sure that is.
+    """Choose the run to keep from training losses, without labels.
 
     Runs are compared by loss / lambda^alpha, as published for LeJEPA; RankMe, LiDAR and a test of Gaussianity
     stand beside it. No label is looked at. Runs that collapsed, diverged or are not finished are left out,

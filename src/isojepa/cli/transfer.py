@@ -16,7 +16,7 @@ from isojepa.files import make_folder
 
 @dataclass
 class Transfer:
-    """Carry a linear probe of one encoder over to another by the map between them, without training.
+    """Carry a linear probe from one encoder to another.
 
     PROBE is a safetensors file of a linear head of encoder 1: tensors weight (outputs, dim) and bias, as
     torch names them; mean and scale too, if it was trained on standardised features; classes, whole

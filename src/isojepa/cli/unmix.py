@@ -24,7 +24,7 @@ _UNTOLD = ("file", "report", "json")
 
 @dataclass
 class Unmix:
-    """Name the axes of an embedding, where the data tell them apart, and straighten the values on them.
+    """Identify latent components, where the data allow it.
 
     An embedding that is a rotation of the latents is turned back, up to order and sign, by what tells latents
     apart: laws that are not normal, and rates that differ. What nothing tells apart stays a block, and that

@@ -18,7 +18,7 @@ from isojepa.worlds.source import Streams
 
 @dataclass(frozen=True, kw_only=True)
 class Views(Choice):
-    """Look at the views that training cuts from pictures: wrong ones are the first mistake.
+    """Show the augmented views that training would see.
 
     DATA is a folder of pictures, with a folder for each class or without, or a file of them: npy, npz, IDX,
     Parquet, tar shards. The sheet has a row for each picture: the picture with its boxes, dashed for global

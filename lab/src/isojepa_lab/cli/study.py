@@ -220,7 +220,7 @@ class StudyClaims:
 
 @dataclass
 class Study:
-    """Claims and the runs that test them: list them, look at one, write its report.
+    """List studies; write their reports and the papers' claims.
 
     `isojepa sweep NAME` makes the runs; `isojepa study report NAME` makes tables, figures and a page of them.
     """

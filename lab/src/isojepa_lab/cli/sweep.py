@@ -31,7 +31,7 @@ _WORTH = 0.1  # share of the work that may be spent on measuring it
 
 @dataclass
 class Sweep:
-    """Make every run of a study: train and score what is not done yet, one record each.
+    """Make every run of a study, in processes or on Slurm.
 
     Runs that are done are skipped, and interrupted ones go on where they stopped: the same command may be
     stopped and given again at any time, also on several machines that share the folder of records.

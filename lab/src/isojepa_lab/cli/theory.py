@@ -23,7 +23,7 @@ _LEGEND = (
 
 @dataclass
 class Theory:
-    """Check every lemma behind the certificates, by computer algebra or by numbers to stated precision.
+    """Check every theorem and lemma behind the certificates.
 
     The steps that the published Lean files assume as axioms are marked. The exit code is 1 if a check fails.
 
