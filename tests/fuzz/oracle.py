@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 import isojepa
+import isojepa_lab
 from isojepa.terminal import visible
 from tests.fuzz.values import Case
 from tests.memory import peak
@@ -37,6 +38,7 @@ KINDS = ("refused", "accepted", "traceback", "unclear", "silent", "memory", "slo
 GOOD = ("refused", "accepted")
 MEGABYTES = 2000
 _PACKAGE = str(Path(isojepa.__file__).parent)
+_PACKAGES = (_PACKAGE, str(Path(isojepa_lab.__file__).parent))
 _FOREIGN = re.compile(
     r"has no attribute|unsupported operand|not subscriptable|NoneType|not supported between|"
     r"unhashable|invalid literal|could not convert|can(no|')t convert|"
@@ -173,18 +175,18 @@ def clear(error: BaseException) -> Verdict:
 def _within(error: BaseException) -> bool:
     """Whether the frame that raised it is one of the package."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(_PACKAGE)
+    return bool(frames) and frames[-1].filename.startswith(_PACKAGES)
 
 
 def _raised_here(error: BaseException) -> bool:
     """Whether a line of the package raises it, rather than something that the line calls."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(_PACKAGE) and "raise" in (frames[-1].line or "")
+    return bool(frames) and frames[-1].filename.startswith(_PACKAGES) and "raise" in (frames[-1].line or "")
 
 
 def _last(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if frame.filename.startswith(_PACKAGE)]
+    ours = [frame for frame in frames if frame.filename.startswith(_PACKAGES)]
     place = ours[-1] if ours else frames[-1]
     where = f"{os.path.relpath(place.filename, _PACKAGE)}:{place.lineno}"
     words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
