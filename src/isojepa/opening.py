@@ -1,4 +1,4 @@
-"""Files that somebody else may have made: plain files only, and no more of them than their kind should have.
+"""Read untrusted files: regular files only, with size limits.
 
 A pipe may never end, a device has no end, and a few bytes may stand for gigabytes. Whoever opens a file by a
 name that a person gave asks here first; what is refused is told before anything is read.
@@ -58,7 +58,7 @@ def plain_file(path: Path) -> Path:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """A plain file, opened to be read; what it is is asked of the open file, so that nobody can swap it.
+    """Open a regular file; its type is checked on the open descriptor (no race).
 
     Raises:
         Missing, NotPlain, ValueError: as of `plain_file`.

@@ -6,7 +6,7 @@ A component is described by its spec: a frozen dataclass, registered beside the 
     @dataclass(frozen=True)
     class LeJEPASpec(Spec):
         weight: float = 2e-3
-        '''Lambda, the share of the regularizer, in [0, 1].'''
+        '''Weight λ of the regularizer, in [0, 1].'''
 
         def build(self, context: Context) -> LeJEPA: ...
 

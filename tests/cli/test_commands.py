@@ -1,6 +1,7 @@
 """The commands as a person and as a program would use them."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -264,6 +265,18 @@ def test_help_teaches_every_command(capsys, command):
     told = capsys.readouterr()
     assert "Traceback" not in told.err
     assert len(told.out.splitlines()) > 5
+
+
+def test_help_of_pretrain_shows_common_settings_and_help_all_every_one(capsys):
+    texts = []
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main(["pretrain", flag])
+        texts.append(capsys.readouterr().out)
+    short, whole = (set(re.findall(r"^[^\w-]*(--[a-z.-]+)", text, re.MULTILINE)) for text in texts)
+    assert {"--epochs", "--training.batch", "--objective.weight"} <= short < whole
+    assert len(short) == 12
+    assert "--world.solarize" in whole
 
 
 def test_help_of_a_command_is_there_when_it_is_called_from_outside():

@@ -143,7 +143,7 @@ def measure_lags(
     draws: int = 200,
     seed: int = 0,
 ) -> LagSpectrum:
-    """Measure how linear an embedding is in latents that nobody has seen.
+    """Estimate the linear fraction of an embedding without latents, from the decay of its autocorrelation.
 
     Args:
         h: (steps, paths, dim) embeddings along trajectories, or (steps, dim) of one.

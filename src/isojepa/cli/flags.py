@@ -7,7 +7,7 @@ So the choices are read first, and the command is then parsed with just the sett
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Annotated, Any
 
 import tyro
@@ -25,6 +25,8 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
         ValueError: a component does not exist, or has no such setting.
         SystemExit: help was asked for, or a flag is wrong; both are told.
     """
+    common = getattr(command, "common", None) if {"-h", "--help"} & {*arguments} else None
+    arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     hints = typing.get_type_hints(command)
     found = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
     if not found:
@@ -36,11 +38,13 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
     fields: list[Any] = []
     for name, hint in found.items():
         if hint is Config:
-            kind: Any = Annotated[_config_flags(start, arguments), tyro.conf.arg(name="")]
+            kind: Any = Annotated[_config_flags(start, arguments, common), tyro.conf.arg(name="")]
         else:
             kind = _section_flags(name, name, getattr(start, name), arguments)
         flags = typing.get_args(kind)[0] if hint is Config else kind
         fields.append((name, kind, dataclasses.field(default_factory=flags)))
+    if common is not None:
+        fields += _hidden(command, common | {*found})
     flagged = dataclasses.make_dataclass(command.__name__, fields, bases=(command,))
     flagged.__doc__ = command.__doc__
     parsed: Any = tyro.cli(flagged, prog=prog, args=arguments)
@@ -85,20 +89,37 @@ def _check_flags(arguments: list[str], flags: set[str]) -> None:
             )
 
 
-def _config_flags(start: Config, arguments: list[str]) -> type:
-    """A dataclass whose fields are the flags of a config."""
+def _hidden(kind: Any, common: Collection[str]) -> list[Any]:
+    """The fields of a dataclass that are not common, as fields of a subclass that help leaves out."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        (item.name, Annotated[hints[item.name], tyro.conf.Suppress], dataclasses.field(default=item.default))
+        for item in dataclasses.fields(kind)
+        if item.name not in common and item.default is not dataclasses.MISSING
+    ]
+
+
+def _config_flags(start: Config, arguments: list[str], common: Collection[str] | None = None) -> type:
+    """A dataclass whose fields are the flags of a config; help shows the common ones, or all."""
     sections = [
         (name, flags, dataclasses.field(default_factory=flags))
         for name, kind in SECTIONS.items()
-        for flags in (_section_flags(name, kind, getattr(start, name), arguments),)
+        for flags in (_section_flags(name, kind, getattr(start, name), arguments, common),)
     ]
-    help_of_seed = "Draws initial weights, data, slices and the held-out set."
+    recipe: Any = Recipe
+    if common is not None:
+        shown = {key.removeprefix("training.") for key in common if key.startswith("training.")}
+        recipe = dataclasses.make_dataclass("Recipe", _hidden(Recipe, shown), bases=(Recipe,), frozen=True)
+    help_of_seed = "Random seed of initial weights, data, slices and the held-out set."
     seed = ("seed", Annotated[int, tyro.conf.arg(help=help_of_seed)], dataclasses.field(default=start.seed))
-    training = ("training", Recipe, dataclasses.field(default_factory=lambda: start.training))
+    default = dataclasses.field(default_factory=lambda: recipe(**vars(start.training)))
+    training = ("training", recipe, default)
     return dataclasses.make_dataclass("Settings", [*sections, training, seed])
 
 
-def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -> type:
+def _section_flags(
+    section: str, kind: str, start: Spec, arguments: list[str], common: Collection[str] | None = None
+) -> type:
     """A dataclass whose fields are the settings of the component that is chosen in a section."""
     given = dict(_given(section, arguments))
     cls = find(kind, given.get("name", start.name))
@@ -112,7 +133,9 @@ def _section_flags(section: str, kind: str, start: Spec, arguments: list[str]) -
     fields: list[Any] = [
         (
             one.key,
-            Annotated[one.type, tyro.conf.FlagConversionOff, tyro.conf.arg(help=one.help)],
+            Annotated[one.type, tyro.conf.FlagConversionOff, tyro.conf.arg(help=one.help)]
+            if common is None or f"{section}.{one.key}" in common
+            else Annotated[one.type, tyro.conf.Suppress],
             dataclasses.field(default=one.default),
         )
         for one in (name, *known.values())

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 import tyro
@@ -46,6 +46,20 @@ RECIPE = Recipe(
     eval_samples=2000,
     checkpoint_seconds=60.0,
 )
+COMMON = {  # settings that help shows; --help-all shows all
+    *(
+        "config",
+        "backbone",
+        "views",
+        "epochs",
+        "devices",
+        "out",
+        "seed",
+        "objective.name",
+        "objective.weight",
+    ),
+    *("training.batch", "training.learning_rate", "training.precision"),
+}
 _TIMED = (2, 8, 64)  # pictures that the duration of a run is measured on
 _PATIENCE = 5  # minutes of a run, from which on shorter settings are named
 _TRIED = 4  # pictures of a dry run, for each rank
@@ -72,12 +86,13 @@ class Pretrain:
 
     isojepa pretrain fashion-mnist/ --objective.name simclr
 
-    The same command goes on with a run that was stopped. Every setting of `isojepa train` is one here too;
-    --dry-run tries a step of a few pictures and tells what would be done. `isojepa export RECORD --to timm`,
-    safetensors or onnx takes the result away.
+    The same command resumes a run that was stopped. --dry-run takes one step on a few images and prints what
+    would be done. `isojepa export RECORD --to timm`, safetensors or onnx exports the result. --help shows the
+    settings that are changed most, --help-all all of them.
     """
 
     start = staticmethod(start)
+    common: ClassVar = COMMON
     data: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATA")]]
     """Folder or file of pictures."""
     settings: Config = field(default_factory=start)
@@ -87,9 +102,9 @@ class Pretrain:
     backbone: str | None = None
     """convnet, gridnet, resnet18-small or a model of timm by its name; the same as --encoder.backbone."""
     views: str | None = None
-    """Settings of the views by name; the same as --world.views."""
+    """Augmentation preset; the same as --world.views."""
     epochs: float | None = None
-    """Times that all pictures are gone through, in place of --training.steps."""
+    """Epochs; overrides --training.steps."""
     test: Path | None = None
     """Pictures with labels that probes are scored on; by default the data's own split test or val, else a
     fifth of each class."""

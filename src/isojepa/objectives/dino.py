@@ -113,9 +113,9 @@ class DINOSpec(Spec):
         "centre_decay",
     )
     prototypes: int = 1024
-    """Directions that embeddings are compared with."""
+    """Number of prototypes."""
     decay: float = 0.996
-    """Share of the teacher that stays at a step."""
+    """EMA decay of the teacher."""
     student_temperature: float = 0.1
     """Temperature of the student."""
     teacher_temperature: float = 0.07

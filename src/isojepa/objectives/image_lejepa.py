@@ -119,7 +119,7 @@ class ImageLeJEPASpec(Spec):
 
     costless: ClassVar = ("weight", "t_max", "average")
     weight: float = 0.05
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     alignment: str = "centre"
     """Squared distance to the centre: centre (mean over dimensions) or centre-sum (sum)."""
     centre: str = "auto"

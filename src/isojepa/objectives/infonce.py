@@ -252,7 +252,7 @@ class InfoNCESpec(KernelSpec):
     """InfoNCE with an isotropic Gaussian kernel."""
 
     weight: float = 0.5
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     sigma: float | str = 1.0
     """Kernel width: a number, `matched` to the world, or `learned`."""
 
@@ -266,7 +266,7 @@ class AnInfoNCESpec(KernelSpec):
     """InfoNCE with one learned precision per dimension."""
 
     weight: float = 0.5
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     sigma: float | str = 1.0
     """Where the widths start: a number, or `matched` to the world."""
 
@@ -282,7 +282,7 @@ class SlicedInfoNCESpec(KernelSpec):
     """InfoNCE averaged over random subspaces, drawn anew at each step."""
 
     weight: float = 0.5
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     sigma: float | str = 1.0
     """Kernel width within a subspace: a number, or `matched` to the world."""
     k: int = 4

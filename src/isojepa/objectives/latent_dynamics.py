@@ -158,7 +158,7 @@ class LatentDynamicsSpec(Spec):
 
     costless: ClassVar = ("weight",)
     weight: float = 0.02
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     rollout: int = 4
     """Steps that are predicted in a row, each from the prediction before."""
     inverse: float = 0.0

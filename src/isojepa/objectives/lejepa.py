@@ -86,7 +86,7 @@ class LeJEPASpec(Spec):
 
     costless: ClassVar = ("weight", "t_max")
     weight: float = 2e-3
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     alignment: str = "centre"
     """Alignment: centre, centre-sum or pairwise."""
     slices: int | None = None
@@ -136,7 +136,7 @@ class WhiteningSpec(Spec):
 
     costless: ClassVar = ("weight",)
     weight: float = 0.1  # unlike SIGReg's, its value does not grow with the batch
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     alignment: str = "centre"
     """Alignment: centre, centre-sum or pairwise."""
     pooled: bool = False

@@ -34,7 +34,7 @@ class Objective(nn.Module):
         """
 
     def plan(self, steps: int) -> None:
-        """Hear how many steps the run has, for what is scheduled over them; called by whoever trains."""
+        """Called once with the total number of steps, to set up schedules; called by whoever trains."""
 
     def window(self, models: Models) -> int:
         """Actions in a window of recorded episodes that the objective needs."""
@@ -113,7 +113,7 @@ def _in_groups(answer: Callable[[Tensor], Tensor], views: tuple[Tensor, ...]) ->
 
 
 def _takes(loss: Callable[..., Any], option: str) -> bool:
-    """Whether a loss has an option by name; whoever does not say is believed to."""
+    """Whether a callable accepts a keyword; assumed true if its signature is unknown."""
     try:
         called = loss.forward if isinstance(loss, nn.Module) else loss
         taken = inspect.signature(called).parameters.values()

@@ -76,7 +76,7 @@ class VICRegSpec(Spec):
 
     costless: ClassVar = ("weight", "covariance_weight", "eps")
     weight: float = 0.5
-    """Lambda, the share of the regularizer, in [0, 1]."""
+    """Weight λ of the regularizer, in [0, 1]."""
     covariance_weight: float = 2 / 25
     """Covariance against variance."""
     eps: float = 1e-4

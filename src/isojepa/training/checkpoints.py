@@ -68,7 +68,7 @@ class Progress:
         self.window = [total + term for total, term in zip(before, terms, strict=True)]
 
     def remark(self, ranks: int) -> str:
-        """What a person should know of a run that goes on on so many ranks, after a colon; mostly empty."""
+        """Note on resuming with a different number of ranks, or an empty string."""
         told = []
         if self.ranks != ranks:
             told.append(f"begun on {self.ranks} rank{'s' if self.ranks > 1 else ''}, now on {ranks}")

@@ -371,7 +371,7 @@ class _Training:
         return fresh
 
     def _tell(self, state: Progress) -> None:
-        """Say from which step a run goes on, and what of it could not be checked or is other than it was."""
+        """Log the step at which the run resumes and any mismatch."""
         told = f"going on from step {state.step}{state.remark(self.team.size)}"
         if self.team.first:
             print(told, file=sys.stderr)  # what is printed to standard output may be read by a program

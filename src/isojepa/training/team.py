@@ -83,7 +83,7 @@ class Team:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Inside, ranks share batches, and what fails on one of them is told by the first."""
+        """Context manager: errors on any rank are re-raised on rank 0."""
         try:
             with ranks.within(None):
                 yield

@@ -27,7 +27,7 @@ Correlation = float | tuple[float, ...]
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a source; None where nobody knows.
+    """Properties of a source; None means unknown.
 
     Attributes:
         dim: number of latents, if batches bring them.

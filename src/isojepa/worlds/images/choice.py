@@ -12,7 +12,7 @@ _LOOKED_AT = 16  # pictures whose sizes are looked at where they differ
 
 @dataclass(frozen=True)
 class Choice:
-    """Views by name, with changes; what is None is as the name says."""
+    """A named augmentation preset with overrides; None keeps the preset's value."""
 
     views: str = "auto"
     """Settings by name: released, paper, minimal, social-a, social-b, a side in pixels; auto goes by size."""
@@ -31,7 +31,7 @@ class Choice:
     ratio: Range | None = None
     """Width of a crop over its height, from and to."""
     flip: float | None = None
-    """Probability that left and right change places."""
+    """Probability of a horizontal flip."""
     jitter: float | None = None
     """Probability that brightness, contrast, saturation and hue change."""
     brightness: float | None = None
@@ -51,7 +51,7 @@ class Choice:
     kernel: float | None = None
     """Side of the blur's kernel as a share of the view's."""
     solarize: float | None = None
-    """Probability that bright values are turned round."""
+    """Probability of solarization."""
 
     @property
     def changes(self) -> dict[str, object]:
