@@ -82,11 +82,11 @@ def program(name: str) -> str:
     return script if here.startswith(os.pardir) or os.sep not in here else here
 
 
-def install_hint(extra: str) -> str:
-    """The command that installs an extra of the package; it is not on a package index.
+def install_hint(extra: str, folder: str = ".") -> str:
+    """The command that installs an extra of the package in a folder of the clone; none is on a package index.
 
     Example:
         >>> install_hint("data")  # doctest: +ELLIPSIS
         "...pip install -c constraints.txt '.[data]' in the clone of isojepa"
     """
-    return f"{program('pip')} install -c constraints.txt '.[{extra}]' in the clone of isojepa"
+    return f"{program('pip')} install -c constraints.txt '{folder}[{extra}]' in the clone of isojepa"

@@ -108,7 +108,7 @@ def vampnet(world: World, seed: int, pairs: int, encoder: dict[str, Any], **reci
         from deeptime.decomposition.deep import VAMPNet
     except ImportError as error:
         raise ImportError(
-            f"VAMPNets need deeptime, which cannot be imported ({error}): {install_hint('peers')}"
+            f"VAMPNets need deeptime, which cannot be imported ({error}): {install_hint('peers', './lab')}"
         ) from error
     how = _recipe(recipe)
     network = VAMPNet(_encoder(world, seed, encoder), learning_rate=how.learning_rate)
