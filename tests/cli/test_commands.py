@@ -273,7 +273,8 @@ def test_help_of_pretrain_shows_common_settings_and_help_all_every_one(capsys):
         with pytest.raises(SystemExit):
             main(["pretrain", flag])
         texts.append(capsys.readouterr().out)
-    short, whole = (set(re.findall(r"^\W*?(--[a-z][a-z.-]*[a-z])(?= |,|$)", text, re.MULTILINE)) for text in texts)
+    flag = re.compile(r"^\W*?(--[a-z][a-z.-]*[a-z])(?= |,|$)", re.MULTILINE)
+    short, whole = (set(flag.findall(text)) for text in texts)
     assert {"--epochs", "--training.batch", "--objective.weight"} <= short < whole
     assert len(short) == 12
     assert "--world.solarize" in whole

@@ -84,7 +84,7 @@ def test_slurm_without_sbatch_or_submitit_says_what_is_missing(capsys, tmp_path,
     monkeypatch.setattr(sweep.importlib.util, "find_spec", lambda name: None)
     code, _, err = run(capsys, study, "--executor", "slurm")
     assert code == 2
-    assert "pip install -c constraints.txt '.[slurm]'" in err
+    assert "pip install -c constraints.txt './lab[slurm]'" in err
 
 
 def test_what_is_done_is_skipped_without_starting_a_worker(capsys, tmp_path, monkeypatch):

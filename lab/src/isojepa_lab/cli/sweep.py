@@ -226,9 +226,8 @@ def _need_slurm() -> None:
             "use --executor local, or run this on the cluster's login machine"
         )
     if importlib.util.find_spec("submitit") is None:
-        raise ValueError(
-            f"--executor slurm needs submitit, which is not installed: {install_hint('slurm', './lab')}"
-        )
+        hint = install_hint("slurm", "./lab")
+        raise ValueError(f"--executor slurm needs submitit, which is not installed: {hint}")
 
 
 def _pair(text: str) -> tuple[str, str]:
