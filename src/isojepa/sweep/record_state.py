@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from isojepa.files import open_unfollowed, plain
 from isojepa.training import checkpoints
 from isojepa.training.folders import CHECKPOINT, LOCK
-from isojepa.training.formats import FORMAT
 from isojepa.training.records import Record
 from isojepa.training.tensors import load_tensors
 
@@ -38,8 +37,7 @@ def state_of(path: Path) -> str:
             return "started"
         if record.scores is None:
             return "trained"
-        # what an older format named, it named by another hash
-        return "done" if record.format < FORMAT or record.id == path.name else "started"
+        return "done" if record.id == path.name else "started"
     except (ValueError, OSError):
         return "started"
 

@@ -187,8 +187,6 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         group, _, rest = name.partition("/")
         if group in groups:
             groups[group][rest] = value
-    if "seen" not in notes:
-        groups["model"] = _of_format_1(groups["model"])
     window = tensors.get("window", torch.empty(0))
     if window.ndim > 1 or not window.isfinite().all():
         raise ValueError("its running sums must be finite numbers")
@@ -200,7 +198,7 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         cpu_seconds=_seconds(notes, "cpu_seconds", seconds),
         metrics_size=_whole(notes, "metrics_size", 0, math.inf),
         window=window.tolist() if window.ndim else [],
-        seen=_whole(notes, "seen", 0, step) if "seen" in notes else -1,
+        seen=_whole(notes, "seen", 0, step),
         ranks=_whole(notes, "ranks", 1, math.inf, "1"),
         record=notes.get(OWNER, ""),
         metrics_checksum=notes.get("metrics_checksum", ""),
@@ -296,13 +294,3 @@ def _check_weights(weights: Mapping[str, Tensor], learner: nn.Module) -> None:
         ours, theirs = (value.dtype, *value.shape), (weights[name].dtype, *weights[name].shape)
         if ours != theirs:
             raise ValueError(f"size mismatch for {name}: must be {ours}, got {theirs}")
-
-
-def _of_format_1(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a run that was begun when there was one encoder, and objectives were losses of views."""
-    names = {"encoder": "models.encoder", "objective": "objective.loss"}
-    return {
-        ".".join((names.get(part, part), rest)): value
-        for name, value in weights.items()
-        for part, _, rest in (name.partition("."),)
-    }

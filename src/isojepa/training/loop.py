@@ -364,8 +364,6 @@ class _Training:
                 record=record.id,
                 steps=self.recipe.steps,
             )
-            if fresh.seen < 0:  # of a format that did not note it: rows came at even distances
-                fresh.seen = fresh.step - fresh.step % self.recipe.eval_every
             self._tell(fresh)
         self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size, fresh.metrics_checksum))
         return fresh

@@ -42,8 +42,7 @@ from isojepa.training.folders import (
     remove_half_written,
     remove_run,
 )
-from isojepa.training.formats import FORMAT, HEADER, migrate
-from isojepa.training.identity import difference, identity, record_id
+from isojepa.training.identity import FORMAT, difference, identity, record_id, without_header
 from isojepa.training.tensors import OWNER, load_tensors, save_tensors
 from isojepa.version import __version__
 
@@ -63,38 +62,28 @@ class Record:
     Args:
         path: the folder.
 
-    Attributes:
-        format: of its config, as it was written.
-
     Raises:
         ValueError: there is a config that this version cannot read.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.format = FORMAT
         self._config: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
         file = self.path / "config.json"
         if not os.path.lexists(file):
             return
         try:
-            header = read_json(file)
-            if not isinstance(header, dict):
-                raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
-            number = header.get("format", 1)
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{file}: format must be a positive integer, got {number!r}")
+            content = read_json(file)
+            if not isinstance(content, dict):
+                raise ValueError(f"{file} must hold a JSON object, got {type(content).__name__}")
         except ValueError as error:
             again = f"put a copy of it back, or delete {self.path} to have it run again"
             raise ValueError(f"{error}; {again}") from error
-        if number > FORMAT:
-            raise ValueError(
-                f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
-                f"isojepa {__version__} reads formats up to {FORMAT}: upgrade isojepa to open it"
-            )
-        self.format = number
-        self._config = migrate({key: value for key, value in header.items() if key not in HEADER}, number)
+        try:
+            self._config = without_header(content)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
 
     @classmethod
     def start(cls, path: str | Path, config: Mapping[str, Any]) -> "Record":
@@ -134,7 +123,7 @@ class Record:
 
     def _write_config(self, wanted: dict[str, Any]) -> None:
         write_json(self.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
-        self._config, self.format = wanted, FORMAT
+        self._config = wanted
 
     @classmethod
     def open(cls, path: str | Path) -> "Record":
@@ -155,12 +144,12 @@ class Record:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config the run was asked for, in the newest format."""
+        """The config the run was asked for, as plain values."""
         return {} if self._config is None else self._config
 
     @property
     def id(self) -> str:
-        """What its config is named by; the folder of a record of an older format has its older name."""
+        """The hash of its config."""
         return record_id(self.config)
 
     @property
