@@ -183,6 +183,7 @@ def test_files_of_others_in_a_record_outlive_its_end_and_its_cleaning(spiral, st
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
     ours = [stopped / ".result.json.77.tmp", stopped / "checkpoint/.state.safetensors.0123456789abcdef.tmp"]
+    ours.append(stopped / "checkpoint/.tmp4MOaBG")
     for path in ours:
         path.write_bytes(b"half")
     assert train(spiral, stopped).status == "done"

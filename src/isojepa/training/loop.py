@@ -30,7 +30,6 @@ from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.averages import WeightAverage
 from isojepa.training.checkpoints import Progress
-from isojepa.training.contents import checksum
 from isojepa.training.description import describe
 from isojepa.training.display import Bar
 from isojepa.training.health import Health
@@ -365,7 +364,7 @@ class _Training:
                 steps=self.recipe.steps,
             )
             self._tell(fresh)
-        self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size, fresh.metrics_checksum))
+        self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size))
         return fresh
 
     def _tell(self, state: Progress) -> None:
@@ -378,7 +377,6 @@ class _Training:
         if self.record is not None and self.team.first:
             state, record = self.state, self.record
             state.ranks, state.record = self.team.size, record.id
-            state.metrics_checksum = checksum(record.metrics_content)
             make_folder(record.checkpoint.parent)
             parts = (self.learner, self.optimizer, state, self.average, self.scaler)
             checkpoints.save(record.checkpoint, *parts)
