@@ -14,8 +14,8 @@ from isojepa.studies.evidence import read_evidence
 from isojepa.studies.formatting import how_made, settings_of
 from isojepa.sweep.record_state import pace, state_of
 from isojepa.training.records import Record
-from tests.fuzz.calls import tiny
 from tests.fuzz.commands import hostile_json
+from tests.fuzz.configs import tiny
 from tests.fuzz.values import Case, Rng
 
 NAMES = ("config.json", "metrics.jsonl", "result.json", "scores.json")
