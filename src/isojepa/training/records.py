@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isojepa.files import check_folder, open_own, open_unfollowed, plain, read_json, write_json
+from isojepa.files import check_folder, open_unfollowed, plain, read_json, write_json
 from isojepa.opening import read_bytes
 from isojepa.training.contents import check_result, rows_of
 from isojepa.training.folders import (
@@ -221,7 +221,7 @@ class Record:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add one row to the metrics."""
-        descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        descriptor = open_unfollowed(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with open(descriptor, "a", encoding="utf-8") as out:
             out.write(json.dumps(plain(dict(row)), allow_nan=False) + "\n")
             out.flush()
@@ -231,7 +231,7 @@ class Record:
         """Forget the metrics written after a checkpoint; see `check_rows`."""
         rows = self.check_rows(size)
         if self.metrics_size > size:
-            descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY)
+            descriptor = open_unfollowed(self.path / "metrics.jsonl", os.O_WRONLY)
             try:
                 os.ftruncate(descriptor, size)
             finally:
