@@ -21,7 +21,6 @@ from isojepa.studies.findings import COMPARISON, Column, Findings, Picture, Tabl
 from isojepa.studies.formatting import settings_of
 from isojepa.studies.writing import write_report
 from isojepa.training import Record
-from isojepa.training.contents import sealed
 from tests.studies.small import PUBLISHED, STUDY, leave_records, scores_of
 
 CELLS = STUDY.plan("standard")
@@ -235,7 +234,7 @@ def test_endings_and_versions_are_counted_each_once(tmp_path):
     leave_records(CELLS[3:4], tmp_path, status="collapsed")
     path = record_path(CELLS[0].config, tmp_path) / "result.json"
     result = Record(path.parent).result
-    write_json(path, sealed({**result, "versions": {**result["versions"], "threads": "100"}}))
+    write_json(path, {**result, "versions": {**result["versions"], "threads": "100"}})
     evidence = gather(STUDY, "standard", tmp_path)
     assert evidence.endings == {"done": 3, "collapsed": 1}
     assert len(evidence.versions) == 2
