@@ -1,16 +1,17 @@
 """Named tensors and text notes in one safetensors file, written atomically."""
 
 import errno
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 from torch import Tensor
 
 from isojepa.files import write_whole
-from isojepa.opening import plain_file
+from isojepa.opening import Missing, read_bytes
 
 OWNER = "record"  # the note that says whose file it is: the id of a record
 
@@ -48,17 +49,18 @@ def load_tensors(path: Path, owner: str = "") -> tuple[dict[str, Tensor], dict[s
     """Read named tensors and text notes from a safetensors file.
 
     Args:
-        path: the file; its header is held against its size before anything is read.
+        path: the file; the library holds its header against its size before it makes tensors.
         owner: id of the record whose file it must be; a file that does not say so is taken for it.
 
     Raises:
         ValueError: the file is missing, truncated, not a safetensors file, or another record's.
     """
-    plain_file(path)
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            notes = file.metadata() or {}
+        content = read_bytes(path, None)  # safe_open would open it twice, and a run may replace it between
+        tensors = load(content)
+        notes = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except Missing:
+        raise
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
     if owner and notes.get(OWNER, owner) != owner:
