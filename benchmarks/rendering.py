@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -173,11 +172,9 @@ def _fill(scene: StateScene, z: np.ndarray) -> None:
     np.save(folder / "states.npy", z.astype(np.float32))
     frames = np.lib.format.open_memmap(folder / "frames.npy", "w+", np.uint8, scene.shape())
     noise = np.random.default_rng(0).integers(0, 256, (1024, *scene.shape()[1:]), dtype=np.uint8)
-    sums = []
     for block in range(scene.blocks()):
         rows = block_rows(scene, block)
         frames[rows] = noise[: rows.stop - rows.start]
-        sums.append(zlib.crc32(noise[: rows.stop - rows.start].data))
     frames.flush()
-    known = {"format": FORMAT, "name": scene.name, "scene": plain(scene.scene()), "checksums": sums}
+    known = {"format": FORMAT, "name": scene.name, "scene": plain(scene.scene())}
     write_json(folder / "scene.json", known)

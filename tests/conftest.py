@@ -20,7 +20,6 @@ if importlib.util.find_spec("isojepa_lab") is None:  # a clone with the library 
         "test_registry.py",
         "test_startup.py",
         "test_threads.py",
-        "training/test_formats.py",
     ]
 
 

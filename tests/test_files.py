@@ -4,7 +4,6 @@ import errno
 import json
 import math
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,8 @@ from isojepa import files
 from isojepa.files import (
     NotPlain,
     half_written,
-    make_private,
-    open_own,
+    open_unfollowed,
     plain,
-    read_bytes,
     read_json,
     write_json,
     write_text,
@@ -213,62 +210,20 @@ def test_a_file_has_the_mode_that_the_umask_allows_whatever_its_writer_makes(tmp
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def test_a_pipe_is_neither_read_nor_opened_to_be_changed(tmp_path):
+def test_only_plain_files_are_read_and_changed(tmp_path, precious):
     os.mkfifo(tmp_path / "pipe")
     for use in (
         read_json,
-        read_bytes,
-        lambda path: open_own(path, os.O_WRONLY),
+        lambda path: open_unfollowed(path, os.O_WRONLY),
         lambda path: write_text(path, ""),
     ):
         with pytest.raises(NotPlain, match="pipe must be a plain file, got a pipe"):
             use(tmp_path / "pipe")
-    for device in (tmp_path, Path("/dev/null")):
-        with pytest.raises(NotPlain, match=r"must be a plain file, got a (folder|device)"):
-            read_bytes(device)
-
-
-def test_what_is_changed_in_place_is_a_plain_file_with_one_name(tmp_path, precious):
     (tmp_path / "link").symlink_to(precious)
-    os.link(precious, tmp_path / "second")
     with pytest.raises(NotPlain, match="link must be a plain file, got a symbolic link"):
-        open_own(tmp_path / "link", os.O_WRONLY | os.O_TRUNC)
-    with pytest.raises(NotPlain, match="second must have one name"):
-        open_own(tmp_path / "second", os.O_WRONLY)
-    (tmp_path / "dangling").symlink_to(tmp_path / "outside" / "new")
-    with pytest.raises(NotPlain):
-        open_own(tmp_path / "dangling", os.O_WRONLY | os.O_CREAT)
-    assert not (tmp_path / "outside" / "new").exists()
-    os.close(open_own(tmp_path / "mine", os.O_WRONLY | os.O_CREAT))
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
-def test_what_is_changed_in_place_belongs_to_oneself_or_to_the_owner_of_its_folder(tmp_path):
-    (tmp_path / "a").write_text("theirs")
-    os.chown(tmp_path / "a", 12345, -1)
-    with pytest.raises(NotPlain, match=r"a must belong to you or to the owner of its folder, got user 12345"):
-        open_own(tmp_path / "a", os.O_WRONLY)
-    os.chown(tmp_path, 12345, -1)
-    os.close(open_own(tmp_path / "a", os.O_WRONLY))
-    with pytest.raises(NotPlain, match="must belong to you, got a folder of user 12345"):
-        make_private(tmp_path)
-
-
-def test_a_link_that_comes_between_the_look_and_the_opening_is_not_followed(tmp_path, precious, monkeypatch):
-    """What is looked at first is a plain file; the system itself refuses the link that took its place."""
-    path = tmp_path / "metrics.jsonl"
-    path.symlink_to(precious)
-    looks = []
-
-    def blind(path):
-        if not looks.append(1) and len(looks) > 1:
-            real(path)
-
-    real = files.check_file
-    monkeypatch.setattr(files, "check_file", blind)
-    with pytest.raises(NotPlain):
-        open_own(path, os.O_WRONLY | os.O_TRUNC)
+        open_unfollowed(tmp_path / "link", os.O_WRONLY | os.O_TRUNC)
     assert precious.read_text() == "years of work"
+    os.close(open_unfollowed(tmp_path / "mine", os.O_WRONLY | os.O_CREAT))
 
 
 def test_a_name_that_no_file_can_have_is_told(tmp_path):

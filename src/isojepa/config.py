@@ -23,7 +23,7 @@ from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.opening import CONFIG, parse_yaml, read_bytes
 from isojepa.registry import Context, Spec, assemble, find, flatten, is_spec, settings
 from isojepa.settings import Setting
-from isojepa.training.formats import HEADER, migrate
+from isojepa.training.identity import without_header
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.source import Source
 from isojepa.worlds.world import WorldSpec
@@ -115,7 +115,7 @@ def read_config(path: str | Path) -> Config:
         raise ValueError(f"config must be a .yaml, .yml or .json file, got {path}")
     try:
         if isinstance(data, dict) and "format" in data:  # a record's own config.json
-            data = migrate({key: value for key, value in data.items() if key not in HEADER}, data["format"])
+            data = without_header(data)
         return config_from(data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error

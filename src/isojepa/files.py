@@ -1,9 +1,8 @@
-"""Files that are either whole or not there: atomic writes, plain files of one's own, and JSON.
+"""Files that are either whole or not there: atomic writes, and JSON.
 
 Everything is written under a temporary name in the same folder and then renamed, so a reader never sees
 half a file and a full disk or a killed process leaves the old one untouched. Nothing is written through a
-link: a folder that came from somebody else may hold links to files of one's own. What is only read may be a
-link, but not to a pipe or a device, which may never end.
+link. What is only read may be a link to a plain file.
 """
 
 import contextlib
@@ -20,9 +19,8 @@ from typing import Any
 from isojepa.opening import NotPlain, expect_kind, parse_json, read_bytes
 
 _POSIX = os.name == "posix"
-_SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC if _POSIX else 0  # a pipe must not be waited for
-# what `write_whole` calls a file that is not whole yet; older versions had the process's number there
-_TEMPORARY = re.compile(r"\.(.+)\.(?:[0-9a-f]{16}|[0-9]{1,7})\.tmp")
+_SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC if _POSIX else 0
+_TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")  # what `write_whole` calls an unfinished file
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -83,57 +81,15 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is not a whole JSON file: {error}") from error
 
 
-def open_own(path: Path, flags: int) -> int:
-    """A descriptor of a plain file whose content is to be changed in place.
-
-    Args:
-        path: the file; no link, nothing that has another name elsewhere, and a file of this user or of the
-            folder's owner.
-        flags: of `os.open`.
-
-    Raises:
-        NotPlain: it is something else.
-        OSError: it cannot be opened.
-    """
-    descriptor = open_unfollowed(path, flags)
-    try:
-        found, folder = os.fstat(descriptor), os.stat(path.parent)
-        if found.st_nlink > 1:
-            raise NotPlain(
-                f"{path} must have one name, got a file with {found.st_nlink} (hard links), which a change "
-                "would reach under each of them: put a copy of it in its place"
-            )
-        if _POSIX and found.st_uid not in (os.geteuid(), folder.st_uid):
-            raise NotPlain(
-                f"{path} must belong to you or to the owner of its folder, got user {found.st_uid}: put a "
-                "copy of it in its place"
-            )
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def open_unfollowed(path: Path, flags: int) -> int:
-    """A descriptor of a plain file that is no link, made if `flags` say so.
+    """A descriptor of a plain file that is no link, made if `flags` allow it.
 
     Raises:
         NotPlain: it is a link, a pipe, a device or a folder.
         OSError: it cannot be opened.
     """
     check_file(path)
-    try:
-        descriptor = os.open(path, flags | _SAFELY, 0o666)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # it became something else just now
-            check_file(path)
-        raise
-    try:
-        expect_kind(os.fstat(descriptor), stat.S_IFREG, path)
-    except NotPlain:
-        os.close(descriptor)
-        raise
-    return descriptor
+    return os.open(path, flags | _SAFELY, 0o666)
 
 
 def open_new(path: Path) -> int:

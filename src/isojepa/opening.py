@@ -58,20 +58,13 @@ def plain_file(path: Path) -> Path:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a regular file; its type is checked on the open descriptor (no race).
+    """Open a regular file for reading.
 
     Raises:
         Missing, NotPlain, ValueError: as of `plain_file`.
         OSError: it cannot be opened.
     """
-    plain_file(path)  # some devices act when they are opened
-    descriptor = os.open(path, os.O_RDONLY | (os.O_NONBLOCK if os.name == "posix" else 0))
-    try:
-        expect_kind(os.fstat(descriptor), stat.S_IFREG, path)
-        return open(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    return open(plain_file(path), "rb")
 
 
 def read_bytes(path: Path, most: int | None = TEXT) -> bytes:

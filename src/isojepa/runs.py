@@ -15,7 +15,6 @@ from isojepa.evaluations import Evaluation
 from isojepa.names import unknown
 from isojepa.registry import Context
 from isojepa.training.checkpoints import weights_so_far
-from isojepa.training.finding import find_record
 from isojepa.training.identity import record_id
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
@@ -97,14 +96,14 @@ def train(
 
 
 def record_path(config: Config, folder: str | Path = "runs", source: Source | None = None) -> Path:
-    """The folder of a config's record: the one it has, by whatever name, or the one it will have.
+    """The folder of a config's record.
 
     Args:
         config: of the run.
         folder: where records live.
         source: what the config's world built, if it was built already.
     """
-    return find_record(folder, record_id(config.to_dict(source)))
+    return Path(folder) / record_id(config.to_dict(source))
 
 
 @checked

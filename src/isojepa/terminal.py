@@ -106,16 +106,8 @@ def shortened(text: str, most: int = _LONGEST) -> str:
 
 def typed(argument: object) -> str:
     """A path or name as one word of a command that may be copied into a shell."""
-    text = str(argument)
-    if visible(text) == text and not set(_KEPT) & set(text):
-        return shlex.quote(text)
-    raw = text.encode("utf-8", "surrogateescape")
-    return "$'" + "".join(chr(byte) if _bare(byte) else f"\\x{byte:02x}" for byte in raw) + "'"
+    return shlex.quote(visible(str(argument)))
 
 
 def _shown(char: str) -> bool:
     return char in _KEPT or char.isprintable() or unicodedata.category(char) == "Zs"
-
-
-def _bare(byte: int) -> bool:
-    return 32 <= byte < 127 and byte not in b"'\\"

@@ -253,10 +253,9 @@ def test_a_hub_comes_back_from_its_file_bit_for_bit(tmp_path: Path) -> None:
     for a, b in permutations(hub.names, 2):
         there = [one.translate(a, b, rows["0"], expected=True).tobytes() for one in (hub, again)]
         assert there[0] == there[1]
-    content = bytearray((tmp_path / "hub.safetensors").read_bytes())
-    content[-3] ^= 1
-    (tmp_path / "bad.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match="damaged"):
+    content = (tmp_path / "hub.safetensors").read_bytes()
+    (tmp_path / "bad.safetensors").write_bytes(content[:-3])
+    with pytest.raises(ValueError, match="truncated"):
         Hub.load(tmp_path / "bad.safetensors")
     AlignmentMap().fit(rows["0"], rows["1"]).save(tmp_path / "map.safetensors")
     with pytest.raises(ValueError, match="must be a hub"):

@@ -11,7 +11,7 @@ from tests.fuzz.runner import Tally, run, tell
 def main() -> int:
     """Returns 1 if anything failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000, help="how many inputs")
+    parser.add_argument("--count", type=int, default=5_000, help="how many inputs")
     parser.add_argument("--seed", type=int, default=0, help="draws them")
     parser.add_argument("--start", type=int, default=0, help="number of the first, to give one again")
     parser.add_argument("--out", type=Path, help="file for the counts, e.g. docs/results/fuzz.json")

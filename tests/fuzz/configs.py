@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from isojepa import runs
+import isojepa as ij
+from isojepa import registry, runs
 from isojepa.cli import main
 from isojepa.config import read_config
 from isojepa.files import plain
-from tests.fuzz.calls import tiny
 from tests.fuzz.commands import hostile_json
 from tests.fuzz.values import Case, Rng
 
@@ -59,6 +59,12 @@ TEXTS = (
         "<<: {a: 1}",
     ),
 )
+
+
+def tiny() -> ij.Config:
+    """A config of a run that takes no time."""
+    recipe = ij.Recipe(steps=1, batch=8, batch_start=None, eval_samples=16, accelerator="cpu")
+    return ij.Config(encoder=registry.make("encoder", width=4, layers=2), training=recipe)
 
 
 def make_case(rng: Rng, folder: Path) -> Case:

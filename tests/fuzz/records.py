@@ -14,8 +14,8 @@ from isojepa_lab.studies.catalogue import find_study
 from isojepa_lab.studies.evidence import read_evidence
 from isojepa_lab.studies.formatting import how_made, settings_of
 from isojepa_lab.sweep.record_state import pace, state_of
-from tests.fuzz.calls import tiny
 from tests.fuzz.commands import hostile_json
+from tests.fuzz.configs import tiny
 from tests.fuzz.values import Case, Rng
 
 NAMES = ("config.json", "metrics.jsonl", "result.json", "scores.json")

@@ -19,21 +19,19 @@ import numpy as np
 import torch
 
 import isojepa
-from tests.fuzz import axis_files, calls, commands, configs, files, records
+from tests.fuzz import commands, configs, files, records
 from tests.fuzz.oracle import GOOD, KINDS, Verdict, judge
 from tests.fuzz.values import Case, Rng
 from tests.memory import peak
 
 # of a hundred inputs, how many enter where
-SHARES = {"calls": 40, "commands": 15, "configs": 19, "files": 14, "records": 9, "axes": 3}
+SHARES = {"commands": 26, "configs": 33, "files": 25, "records": 16}
 PROCESSES = 400  # of so many inputs one is given to a process of its own, besides
 _MAKERS: dict[str, Callable[[Rng, Path], Case]] = {
-    "calls": lambda rng, folder: calls.make_case(rng),
     "commands": commands.make_case,
     "configs": configs.make_case,
     "files": files.make_case,
     "records": records.make_case,
-    "axes": axis_files.make_case,
     "processes": commands.make_process,
 }
 _LIMIT = 12 << 30  # bytes of address space: an input that asks for more gets an error, not the machine

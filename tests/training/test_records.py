@@ -202,7 +202,7 @@ def test_no_pickle_is_loaded(spiral, tmp_path):
 def test_what_a_killed_write_left_is_removed_and_does_not_hurt(spiral, tmp_path, monkeypatch):
     path = tmp_path / "run"
     interrupt_after_first_checkpoint(spiral, path, monkeypatch)
-    leftovers = [path / "checkpoint/.state.safetensors.1.tmp", path / ".result.json.1.tmp"]
+    leftovers = [path / f"checkpoint/.state.safetensors.{1:016x}.tmp", path / f".result.json.{1:016x}.tmp"]
     for leftover in leftovers:
         leftover.write_bytes(b"half")
     assert start(spiral, path).status == "done"

@@ -90,9 +90,6 @@ def test_files_that_are_missing_cut_short_or_something_else_are_refused(saved, t
         saved.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="truncated or not a safetensors file"):
             Unmixing.load(saved)
-    saved.write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
-    with pytest.raises(ValueError, match="checksum"):
-        Unmixing.load(saved)
     save_tensors(saved, {"weight": torch.ones(3)})
     with pytest.raises(ValueError, match="got another safetensors file"):
         Unmixing.load(saved)
@@ -106,7 +103,7 @@ def test_what_is_no_path_is_refused(fitted, path):
 
 
 def changed(path: Path, edit) -> None:
-    """Write the file again with other tensors or notes, and a checksum that fits."""
+    """Write the file again with other tensors or notes."""
     tensors, header = load_tensors(path)
     notes = json.loads(header[NOTE])
     edit(tensors, notes)

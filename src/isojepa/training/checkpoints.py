@@ -3,8 +3,8 @@
 Models, objective, optimiser, averaged weights and running sums are tensors; the step, the length of the
 metrics file, the time spent and whose checkpoint it is are text notes in the file's header. One file is
 replaced by one rename, so there is always a whole checkpoint. Random streams need no state: each step's are
-derived from seed and step. What does not fit the run, or its own checksum, is refused before anything is
-changed; checkpoints of older versions have no checksum and do not say whose they are.
+derived from seed and step. What does not fit the run is refused before anything is
+changed.
 """
 
 import json
@@ -34,9 +34,7 @@ class Progress:
         window: running sums of the loss terms since the last row of metrics.
         seen: step of that row.
         ranks: how many shared the run.
-        record: id of the record it belongs to; empty in a checkpoint of an older version, which has no
-            checksum either.
-        metrics_checksum: of those bytes.
+        record: id of the record it belongs to.
         resumed_at: steps at which the run was resumed from a checkpoint.
         source: the checkpoint that it was read from.
     """
@@ -49,7 +47,6 @@ class Progress:
     seen: int = 0
     ranks: int = 1
     record: str = ""
-    metrics_checksum: str = ""
     resumed_at: list[int] = field(default_factory=list)
     source: Path | None = None
 
@@ -69,12 +66,9 @@ class Progress:
 
     def remark(self, ranks: int) -> str:
         """Note on resuming with a different number of ranks, or an empty string."""
-        told = []
-        if self.ranks != ranks:
-            told.append(f"begun on {self.ranks} rank{'s' if self.ranks > 1 else ''}, now on {ranks}")
-        if not self.record:
-            told.append("an older version wrote its checkpoint, without a checksum: damage would not be seen")
-        return f": {'; '.join(told)}" if told else ""
+        if self.ranks == ranks:
+            return ""
+        return f": begun on {self.ranks} rank{'s' if self.ranks > 1 else ''}, now on {ranks}"
 
 
 @dataclass(frozen=True)
@@ -115,9 +109,7 @@ def save(
         "seen": str(progress.seen),
         "ranks": str(progress.ranks),
         "scaler": json.dumps({} if scaler is None else scaler.state_dict()),
-        "metrics_checksum": progress.metrics_checksum,
         "resumed_at": json.dumps(progress.resumed_at),
-        "tensors": str(len(tensors)),
         OWNER: progress.record,
     }
     save_tensors(path, tensors, notes)
@@ -179,16 +171,11 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         ValueError: the file is damaged, or belongs to another run.
     """
     tensors, notes = load_tensors(path, record)
-    told = notes.get("tensors", str(len(tensors)))
-    if told != str(len(tensors)):
-        raise ValueError(f"it must hold {told} tensors, got {len(tensors)}")
     groups: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "average": {}}
     for name, value in tensors.items():
         group, _, rest = name.partition("/")
         if group in groups:
             groups[group][rest] = value
-    if "seen" not in notes:
-        groups["model"] = _of_format_1(groups["model"])
     window = tensors.get("window", torch.empty(0))
     if window.ndim > 1 or not window.isfinite().all():
         raise ValueError("its running sums must be finite numbers")
@@ -200,10 +187,9 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         cpu_seconds=_seconds(notes, "cpu_seconds", seconds),
         metrics_size=_whole(notes, "metrics_size", 0, math.inf),
         window=window.tolist() if window.ndim else [],
-        seen=_whole(notes, "seen", 0, step) if "seen" in notes else -1,
+        seen=_whole(notes, "seen", 0, step),
         ranks=_whole(notes, "ranks", 1, math.inf, "1"),
         record=notes.get(OWNER, ""),
-        metrics_checksum=notes.get("metrics_checksum", ""),
         resumed_at=_steps(notes, step),
         source=path,
     )
@@ -296,13 +282,3 @@ def _check_weights(weights: Mapping[str, Tensor], learner: nn.Module) -> None:
         ours, theirs = (value.dtype, *value.shape), (weights[name].dtype, *weights[name].shape)
         if ours != theirs:
             raise ValueError(f"size mismatch for {name}: must be {ours}, got {theirs}")
-
-
-def _of_format_1(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a run that was begun when there was one encoder, and objectives were losses of views."""
-    names = {"encoder": "models.encoder", "objective": "objective.loss"}
-    return {
-        ".".join((names.get(part, part), rest)): value
-        for name, value in weights.items()
-        for part, _, rest in (name.partition("."),)
-    }

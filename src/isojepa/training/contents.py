@@ -1,53 +1,21 @@
-"""What the files of a record must hold, checked when they are read: rows of metrics, results, and checksums.
-
-JSON that a record keeps has a checksum of its own among its keys; a file of an older version has none and is
-checked for its form alone.
-"""
+"""What the files of a record must hold, checked when they are read: rows of metrics, and results."""
 
 import json
 import math
-import zlib
-from collections.abc import Mapping
 from typing import Any
 
-from isojepa.files import plain
-
 STATUSES = ("done", "diverged", "collapsed")  # how a run may end
-_CHECKSUM = "checksum"
 _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # JSON has no numbers for them
 
 
-def checksum(content: bytes) -> str:
-    """CRC-32 in eight hex digits."""
-    return f"{zlib.crc32(content):08x}"
-
-
-def sealed(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON object with its checksum."""
-    whole = plain(dict(value))
-    return {**whole, _CHECKSUM: _sum(whole)}
-
-
-def unsealed(value: Any) -> dict[str, Any]:
-    """The object without its checksum.
-
-    Raises:
-        ValueError: it is no object, or does not fit its checksum.
-    """
-    if not isinstance(value, dict):
-        raise ValueError(f"it must hold a JSON object, got {type(value).__name__}")
-    whole = {key: entry for key, entry in value.items() if key != _CHECKSUM}
-    if _CHECKSUM in value and value[_CHECKSUM] != _sum(whole):
-        raise ValueError("its content does not fit its checksum")
-    return whole
-
-
-def check_result(result: Mapping[str, Any]) -> None:
+def check_result(result: Any) -> None:
     """See that a result says how a run ended.
 
     Raises:
         ValueError: something is missing, or of another kind.
     """
+    if not isinstance(result, dict):
+        raise ValueError(f"it must hold a JSON object, got {type(result).__name__}")
     for name in ("status", "reason", "seconds"):
         if name not in result:
             raise ValueError(f"it has no {name}")
@@ -62,7 +30,7 @@ def check_result(result: Mapping[str, Any]) -> None:
     resumed_at = result.get("resumed_at", [])
     if not isinstance(resumed_at, list) or not all(type(step) is int for step in resumed_at):
         raise ValueError(f"resumed_at must list steps, got {resumed_at!r}")
-    for name in ("metrics", "versions", "files", "source"):
+    for name in ("metrics", "versions", "source"):
         if not isinstance(result.get(name) or {}, dict):
             raise ValueError(f"{name} must be an object, got {result[name]!r}")
 
@@ -102,7 +70,3 @@ def _row(row: Any, number: int, before: int) -> dict[str, Any]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and (not isinstance(value, int) or abs(value) < 1 << 1023)
-
-
-def _sum(whole: Mapping[str, Any]) -> str:
-    return checksum(json.dumps(whole, sort_keys=True, allow_nan=False).encode())

@@ -5,6 +5,7 @@ A record may come from somebody else, and a folder that was named by mistake may
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ FILES = (
 )
 _DRAWN = ("report.html", "picture.png", "look.html")  # by others than who trains
 _FOLDERS = (CHECKPOINT, "tensorboard", "wandb")
+_UNFINISHED = re.compile(r"\.tmp[0-9A-Za-z]{6}")  # what safetensors writes to and then renames
 
 
 def check_claim(folder: Path) -> None:
@@ -50,7 +52,8 @@ def remove_half_written(folder: Path) -> None:
         return
     for name in os.listdir(folder):
         whole = half_written(name)
-        if whole is not None and (whole in FILES or whole.endswith(WEIGHTS)):
+        ours = whole is not None and (whole in FILES or whole.endswith(WEIGHTS))
+        if ours or _UNFINISHED.fullmatch(name):
             with contextlib.suppress(OSError):  # a folder of that name is not ours
                 (folder / name).unlink(missing_ok=True)
 

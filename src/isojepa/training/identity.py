@@ -7,6 +7,27 @@ from typing import Any
 
 from isojepa.files import plain
 from isojepa.training.recipe import EXECUTION
+from isojepa.version import __version__
+
+FORMAT = 2
+HEADER = ("format", "isojepa")  # what config.json holds besides the config
+
+
+def without_header(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The config in the content of a record's config.json.
+
+    Raises:
+        ValueError: this version does not read the format.
+    """
+    number = content.get("format")
+    if type(number) is not int or number < FORMAT:
+        raise ValueError(f"format must be {FORMAT}, got {number!r}: delete its folder to train again")
+    if number > FORMAT:
+        raise ValueError(
+            f"it has format {number}, written by isojepa {content.get('isojepa')}; isojepa {__version__} "
+            f"reads format {FORMAT}: upgrade isojepa to open it"
+        )
+    return {key: value for key, value in content.items() if key not in HEADER}
 
 
 def record_id(config: Mapping[str, Any]) -> str:

@@ -30,7 +30,6 @@ from isojepa.seeds import borrowed, generator
 from isojepa.training import checkpoints
 from isojepa.training.averages import WeightAverage
 from isojepa.training.checkpoints import Progress
-from isojepa.training.contents import checksum
 from isojepa.training.description import describe
 from isojepa.training.display import Bar
 from isojepa.training.health import Health
@@ -364,10 +363,8 @@ class _Training:
                 record=record.id,
                 steps=self.recipe.steps,
             )
-            if fresh.seen < 0:  # of a format that did not note it: rows came at even distances
-                fresh.seen = fresh.step - fresh.step % self.recipe.eval_every
             self._tell(fresh)
-        self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size, fresh.metrics_checksum))
+        self.metrics = self.team.by_first(lambda: record.rewind(fresh.metrics_size))
         return fresh
 
     def _tell(self, state: Progress) -> None:
@@ -380,7 +377,6 @@ class _Training:
         if self.record is not None and self.team.first:
             state, record = self.state, self.record
             state.ranks, state.record = self.team.size, record.id
-            state.metrics_checksum = checksum(record.metrics_content)
             make_folder(record.checkpoint.parent)
             parts = (self.learner, self.optimizer, state, self.average, self.scaler)
             checkpoints.save(record.checkpoint, *parts)

@@ -9,8 +9,8 @@
     checkpoint/            the state to go on from, while the run is unfinished
 
 Nothing in a record is ever unpickled. Its id is a hash of its config, so the same command finds its own
-record again, skips it when it is done and goes on with it when it is not. What is computed carries a
-checksum, and weights and checkpoints the id of their record.
+record again, skips it when it is done and goes on with it when it is not. Weights and checkpoints carry the
+id of their record.
 
 A folder that holds anything but a record is refused. Only names of this list are ever written or removed in
 one, never through a link, and only by who holds the record's lock.
@@ -29,9 +29,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from isojepa.files import check_folder, open_own, open_unfollowed, plain, read_json, write_json
+from isojepa.files import check_folder, open_unfollowed, plain, read_json, write_json
 from isojepa.opening import read_bytes
-from isojepa.training.contents import check_result, checksum, rows_of, sealed, unsealed
+from isojepa.training.contents import check_result, rows_of
 from isojepa.training.folders import (
     CHECKPOINT,
     LOCK,
@@ -42,8 +42,7 @@ from isojepa.training.folders import (
     remove_half_written,
     remove_run,
 )
-from isojepa.training.formats import FORMAT, HEADER, migrate
-from isojepa.training.identity import difference, identity, record_id
+from isojepa.training.identity import FORMAT, difference, identity, record_id, without_header
 from isojepa.training.tensors import OWNER, load_tensors, save_tensors
 from isojepa.version import __version__
 
@@ -63,38 +62,28 @@ class Record:
     Args:
         path: the folder.
 
-    Attributes:
-        format: of its config, as it was written.
-
     Raises:
         ValueError: there is a config that this version cannot read.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.format = FORMAT
         self._config: dict[str, Any] | None = None
         self._result: dict[str, Any] | None = None
         file = self.path / "config.json"
         if not os.path.lexists(file):
             return
         try:
-            header = read_json(file)
-            if not isinstance(header, dict):
-                raise ValueError(f"{file} must hold a JSON object, got {type(header).__name__}")
-            number = header.get("format", 1)
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{file}: format must be a positive integer, got {number!r}")
+            content = read_json(file)
+            if not isinstance(content, dict):
+                raise ValueError(f"{file} must hold a JSON object, got {type(content).__name__}")
         except ValueError as error:
             again = f"put a copy of it back, or delete {self.path} to have it run again"
             raise ValueError(f"{error}; {again}") from error
-        if number > FORMAT:
-            raise ValueError(
-                f"record {self.path} has format {number}, written by isojepa {header.get('isojepa')}; "
-                f"isojepa {__version__} reads formats up to {FORMAT}: upgrade isojepa to open it"
-            )
-        self.format = number
-        self._config = migrate({key: value for key, value in header.items() if key not in HEADER}, number)
+        try:
+            self._config = without_header(content)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
 
     @classmethod
     def start(cls, path: str | Path, config: Mapping[str, Any]) -> "Record":
@@ -134,7 +123,7 @@ class Record:
 
     def _write_config(self, wanted: dict[str, Any]) -> None:
         write_json(self.path / "config.json", {"format": FORMAT, "isojepa": __version__, **wanted})
-        self._config, self.format = wanted, FORMAT
+        self._config = wanted
 
     @classmethod
     def open(cls, path: str | Path) -> "Record":
@@ -155,12 +144,12 @@ class Record:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The config the run was asked for, in the newest format."""
+        """The config the run was asked for, as plain values."""
         return {} if self._config is None else self._config
 
     @property
     def id(self) -> str:
-        """What its config is named by; the folder of a record of an older format has its older name."""
+        """The hash of its config."""
         return record_id(self.config)
 
     @property
@@ -172,7 +161,7 @@ class Record:
         if not os.path.lexists(path):
             return None
         try:
-            result = unsealed(read_json(path))
+            result: dict[str, Any] = read_json(path)
             check_result(result)
         except ValueError as error:
             raise ValueError(
@@ -188,32 +177,30 @@ class Record:
         if not os.path.lexists(path):
             return None
         try:
-            return unsealed(read_json(path))
+            scores = read_json(path)
+            if not isinstance(scores, dict):
+                raise ValueError(f"it must hold a JSON object, got {type(scores).__name__}")
         except ValueError as error:
             raise ValueError(
                 f"{path} does not hold scores ({error}); delete it to have the encoder scored again"
             ) from error
+        return scores
 
     def save_scores(self, scores: Mapping[str, Any]) -> None:
         """Write what was measured of the trained encoder."""
-        write_json(self.path / "scores.json", sealed(scores))
+        write_json(self.path / "scores.json", dict(scores))
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl; a torn last line, from a killed process, is left out.
 
         Raises:
-            ValueError: it is damaged, or not what its result was made with.
+            ValueError: it is damaged.
         """
-        content = self.metrics_content
-        result = self.result or {}
-        counted = (result.get("files") or {}).get("metrics.jsonl")
         try:
-            if counted is not None:
-                _check_counted(content, counted)
-            return rows_of(content)
+            return rows_of(self.metrics_content)
         except ValueError as error:
-            again = "result.json beside it" if result else "the record"
+            again = "result.json beside it" if self.result else "the record"
             raise ValueError(
                 f"{self.path / 'metrics.jsonl'} is damaged: {error}; delete {again} to run the training again"
             ) from error
@@ -234,29 +221,28 @@ class Record:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add one row to the metrics."""
-        descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        descriptor = open_unfollowed(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with open(descriptor, "a", encoding="utf-8") as out:
             out.write(json.dumps(plain(dict(row)), allow_nan=False) + "\n")
             out.flush()
             os.fsync(out.fileno())  # a checkpoint must not outlive the rows it counts
 
-    def rewind(self, size: int, told: str = "") -> list[dict[str, Any]]:
+    def rewind(self, size: int) -> list[dict[str, Any]]:
         """Forget the metrics written after a checkpoint; see `check_rows`."""
-        rows = self.check_rows(size, told)
+        rows = self.check_rows(size)
         if self.metrics_size > size:
-            descriptor = open_own(self.path / "metrics.jsonl", os.O_WRONLY)
+            descriptor = open_unfollowed(self.path / "metrics.jsonl", os.O_WRONLY)
             try:
                 os.ftruncate(descriptor, size)
             finally:
                 os.close(descriptor)
         return rows
 
-    def check_rows(self, size: int, told: str = "") -> list[dict[str, Any]]:
+    def check_rows(self, size: int) -> list[dict[str, Any]]:
         """The rows of metrics that a checkpoint counted.
 
         Args:
             size: bytes that were there.
-            told: their checksum; an older version noted none.
 
         Raises:
             ValueError: they are not there, or damaged.
@@ -265,10 +251,6 @@ class Record:
         again = f"delete {self.checkpoint} to start the run again"
         if len(content) < size:
             raise ValueError(f"{path} is shorter than its checkpoint says; {again}")
-        if told and told != checksum(content[:size]):
-            raise ValueError(
-                f"{path} is damaged: its rows are not those that its checkpoint counted; {again}"
-            )
         try:
             return rows_of(content[:size])
         except ValueError as error:
@@ -360,10 +342,8 @@ class Record:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write how the run ended."""
-        content = self.metrics_content
-        counted = {"metrics.jsonl": {"size": len(content), "checksum": checksum(content)}}
-        whole = plain({**result, "files": counted, "versions": versions(), "commit": source_commit()})
-        write_json(self.path / "result.json", sealed(whole))
+        whole = plain({**result, "versions": versions(), "commit": source_commit()})
+        write_json(self.path / "result.json", whole)
         self._result = whole
 
 
@@ -395,12 +375,3 @@ def source_commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{commit}+" if changes else commit
-
-
-def _check_counted(content: bytes, counted: Any) -> None:
-    """See that the rows are those that a result counted."""
-    size = counted.get("size") if isinstance(counted, dict) else None
-    if not isinstance(size, int) or checksum(content[:size]) != counted.get("checksum"):
-        raise ValueError("its rows are not those of result.json")
-    if b"\n" in content[size:]:
-        raise ValueError("it has more rows than result.json counted")

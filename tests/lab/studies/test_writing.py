@@ -17,7 +17,6 @@ from isojepa.config import Config
 from isojepa.files import write_json
 from isojepa.runs import record_path
 from isojepa.training import Record
-from isojepa.training.contents import sealed
 from isojepa_lab.studies.evidence import common_settings, gather, read_evidence, rounded, write_evidence
 from isojepa_lab.studies.findings import COMPARISON, Column, Findings, Picture, Table, text_of
 from isojepa_lab.studies.formatting import settings_of
@@ -235,7 +234,7 @@ def test_endings_and_versions_are_counted_each_once(tmp_path):
     leave_records(CELLS[3:4], tmp_path, status="collapsed")
     path = record_path(CELLS[0].config, tmp_path) / "result.json"
     result = Record(path.parent).result
-    write_json(path, sealed({**result, "versions": {**result["versions"], "threads": "100"}}))
+    write_json(path, {**result, "versions": {**result["versions"], "threads": "100"}})
     evidence = gather(STUDY, "standard", tmp_path)
     assert evidence.endings == {"done": 3, "collapsed": 1}
     assert len(evidence.versions) == 2

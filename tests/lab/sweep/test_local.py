@@ -120,7 +120,7 @@ def test_what_killed_sweeps_left_in_the_notes_is_removed_and_nothing_else(tmp_pa
     notes = tmp_path / NOTES
     notes.mkdir()
     old = time.time() - 7200
-    for name in (".a.json.0123456789abcdef.tmp", ".b.failed.4711.tmp", ".c.tmp", "d.log"):
+    for name in (".a.json.0123456789abcdef.tmp", ".b.failed.00000000000000aa.tmp", ".c.tmp", "d.log"):
         (notes / name).write_text("x")
         os.utime(notes / name, (old, old))
     (notes / ".e.json.0123456789abcdef.tmp").write_text("being written now")

@@ -125,7 +125,7 @@ def test_a_torn_file_is_made_again_with_the_same_bits(whole, tmp_path, name, how
     path = record_path(tiny(), tmp_path)
     shutil.copytree(source, path)
     data = (path / name).read_bytes()
-    (path / ".scores.json.99999.tmp").write_text("half")
+    (path / ".scores.json.00000000000000aa.tmp").write_text("half")
     torn = {"half": data[: len(data) // 2 + 1], "garbage": b"\xff\x00{\n" * 9, "empty": b""}[how]
     (path / name).write_bytes(torn)
     work(tiny(), tmp_path)

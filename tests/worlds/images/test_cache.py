@@ -102,18 +102,17 @@ def test_files_alike_in_name_size_and_time_are_told_apart_by_their_place(tmp_pat
         assert found.unique().tolist() == [value]
 
 
-@pytest.mark.parametrize("harm", ["cut", "flip", "empty", "removed", "folder"])
+@pytest.mark.parametrize("harm", ["cut", "empty", "removed", "folder"])
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_cache_is_made_anew(data, tmp_path, name, harm):
     before = open_pictures(data, cache=tmp_path / "cache")
     kept, path = everything(before), before.folder / name
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    content = path.read_bytes()
     path.unlink()
     if harm == "folder":
         path.mkdir()
     elif harm != "removed":
-        path.write_bytes({"cut": content[:-3], "flip": content, "empty": b""}[harm])
+        path.write_bytes({"cut": content[:-3], "empty": b""}[harm])
     after = open_pictures(data, cache=tmp_path / "cache")
     assert torch.equal(everything(after), kept)
     assert after.names[0] == "a/0.png"

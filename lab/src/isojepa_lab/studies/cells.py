@@ -12,8 +12,6 @@ from typing import Any
 
 from isojepa.config import Config, config_from
 from isojepa.files import plain
-from isojepa.training.finding import find_record
-from isojepa.training.formats import format_of, migrate
 from isojepa.training.identity import record_id
 
 Label = str | int | float
@@ -156,8 +154,8 @@ class Row:
 
 
 def record_of(asked: Asked, folder: str | Path = RECORDS) -> Path:
-    """The folder of a cell's record: the one it has, by whatever name, or the one it will have."""
-    return find_record(folder, record_id(asked.to_dict()))
+    """The folder of a cell's record."""
+    return Path(folder) / record_id(asked.to_dict())
 
 
 def is_computed(config: Any) -> bool:
@@ -172,7 +170,7 @@ def asked_from(data: Any) -> Asked:
         ValueError: an unknown key or a value of the wrong type.
     """
     if not is_computed(data):
-        return config_from(migrate(data, format_of(data)) if isinstance(data, dict) else data)
+        return config_from(data)
     return Computation({key: value for key, value in data.items() if key != _KIND}, str(data[_KIND]))
 
 

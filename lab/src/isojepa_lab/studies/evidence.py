@@ -15,7 +15,6 @@ from isojepa.config import Config
 from isojepa.files import plain, read_json, write_text
 from isojepa.names import shown
 from isojepa.terminal import typed
-from isojepa.training.formats import format_of
 from isojepa.training.identity import record_id
 from isojepa.training.records import Record
 from isojepa_lab.studies.cells import RECORDS, Row, is_computed
@@ -169,7 +168,6 @@ def rows_kept(study: AnyStudy, folder: Path) -> tuple[dict[str, Row], list[Mappi
         ValueError: a file is damaged or holds something else.
     """
     kept = _reports(study, folder)
-    # by what they are: the names of their folders may be those of an older format
     rows = {record_id(row.config): row for evidence in kept for row in evidence.rows}
     versions: list[Mapping[str, str]] = []
     for version in (version for evidence in kept for version in evidence.versions):
@@ -274,7 +272,7 @@ def _difference(config: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with changes made to it, the inverse of `_difference`; in format 1 no section was whole.
+    """A config with changes made to it, the inverse of `_difference`.
 
     Raises:
         ValueError: the changes are none.
@@ -284,7 +282,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     config = dict(base)
     for name, value in changes.items():
         part = isinstance(value, dict) and isinstance(base.get(name), dict)
-        if part and ("name" not in value or format_of(base) == 1):
+        if part and "name" not in value:
             value = {**base[name], **value}
         config[name] = value
     return config

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from isojepa.files import open_unfollowed, plain
 from isojepa.training import checkpoints
 from isojepa.training.folders import CHECKPOINT, LOCK
-from isojepa.training.formats import FORMAT
 from isojepa.training.records import Record
 from isojepa.training.tensors import load_tensors
 
@@ -38,8 +37,7 @@ def state_of(path: Path) -> str:
             return "started"
         if record.scores is None:
             return "trained"
-        # what an older format named, it named by another hash
-        return "done" if record.format < FORMAT or record.id == path.name else "started"
+        return "done" if record.id == path.name else "started"
     except (ValueError, OSError):
         return "started"
 
@@ -139,7 +137,7 @@ def _torn_weights(record: Record) -> str:
 def _check_checkpoint(record: Record, steps: float) -> None:
     """See that a run can go on from its checkpoint."""
     progress = checkpoints.read(record.checkpoint, record.id, steps).progress
-    record.check_rows(progress.metrics_size, progress.metrics_checksum)
+    record.check_rows(progress.metrics_size)
 
 
 def _read(read: Callable[[], T]) -> tuple[T | None, str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
-from isojepa.files import make_folder, open_own, write_json, write_text
+from isojepa.files import make_folder, open_unfollowed, write_json, write_text
 from isojepa.runs import load_run, record_path, train
 from isojepa.terminal import visible
 from isojepa.training.loop import RunWarning
@@ -89,7 +89,7 @@ def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
             line = f"{type(error).__name__}: {line}"
         log = notes_path(folder, name, "log")
         make_folder(log.parent)
-        with open(open_own(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as out:
+        with open(open_unfollowed(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as out:
             out.write(traceback.format_exc())
         write_text(failed, line + "\n")
         return Ending("failed", line)

@@ -1,17 +1,16 @@
 """Pictures decoded once: a folder with their pixels, memory-mapped, and all that is known of them.
 
     pixels.bin    uint8, one picture after the other, each (channels, height, width), or each a JPEG file
-    index.npy     int64 (pictures, 6): where each begins, channels, height, width, CRC-32, number of bytes
+    index.npy     int64 (pictures, 5): where each begins, channels, height, width, number of bytes
     labels.npy    int64 (pictures,), where there are labels
     names.json    names of the files
-    header.json   mean and std over all pixels, classes, what was skipped and why, and a checksum of the above
+    header.json   mean and std over all pixels, classes, what was skipped and why, sizes of the files above
 
 A cache belongs to one state of the data: its folder is named by a hash of their place, names, sizes and
 times of change, of the size to which pictures were reduced, and of the version of this code; changed data
 make a new one, and old ones may be deleted at any time. It is written beside its place and then renamed,
-under a lock, so that several processes make it once and none sees half of one. At each opening files and
-index are checked in full and pixels as far as `_CHECKED` bytes of evenly spaced pictures go; what is
-damaged or not ours is made anew.
+under a lock, so that several processes make it once and none sees half of one. At each opening sizes of
+files are checked; what is cut short, missing or not ours is made anew.
 
 Without an explicit place it lies in `isojepa/pictures` of the user's cache folder, $XDG_CACHE_HOME or
 ~/.cache. Decoded pictures take 5 to 20 times the space of their JPEG files. `largest` bounds it; a
@@ -25,7 +24,6 @@ import os
 import secrets
 import shutil
 import warnings
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +37,6 @@ from isojepa.files import open_unfollowed, read_json
 from isojepa.opening import parse_json, read_bytes
 from isojepa.worlds.images.decoding import decode
 from isojepa.worlds.images.filling import (
-    FILES,
     FORMAT,
     HEADER,
     INDEX,
@@ -48,12 +45,10 @@ from isojepa.worlds.images.filling import (
     PIXELS,
     digest,
     fill,
-    seal,
     workers,
 )
 from isojepa.worlds.images.origins import Origin, PicturesWarning
 
-_CHECKED = 64 << 20  # bytes of pixels that are compared with their checksums at each opening
 _NAMED = 3  # skipped files that a warning names
 
 
@@ -92,7 +87,6 @@ class Cached:
         self._pixels = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r")
         alike = not self.compressed and bool((index[:, 1] == self.channels).all())
         self._rows = self._pixels.reshape(len(index), *self.shape) if alike and self.shape else None
-        self._check_pixels()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,15 +130,8 @@ class Cached:
         return torch.from_numpy(np.array(stored.reshape(self._index[number, 1:4])))
 
     def _stored(self, number: int) -> np.ndarray:
-        start, count = self._index[number, [0, 5]].tolist()
+        start, count = self._index[number, [0, 4]].tolist()
         return np.asarray(self._pixels[start : start + count])
-
-    def _check_pixels(self) -> None:
-        average = max(1, self._pixels.size // len(self))
-        count = max(1, min(len(self), _CHECKED // average))
-        for number in np.linspace(0, len(self) - 1, count).astype(np.int64).tolist():
-            if zlib.crc32(self._stored(number).data) != self._index[number, 4]:
-                raise BadCache(f"{self.folder / PIXELS} is damaged at picture {number}")
 
 
 def default_cache() -> Path:
@@ -237,24 +224,16 @@ def _opened(folder: Path) -> tuple[dict[str, Any], np.ndarray, np.ndarray | None
     """Header, index and labels of a cache, held against each other and against the sizes of its files."""
     try:
         header = read_json(folder / HEADER)
-        if (
-            not isinstance(header, dict)
-            or header.get("format") != FORMAT
-            or seal(header) != header.get("seal")
-        ):
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise BadCache(f"{folder} holds no whole cache of pictures")
-        for name in FILES:
-            if name in header["files"] and (folder / name).stat().st_size != header["files"][name]["size"]:
+        for name, size in header["sizes"].items():
+            if (folder / name).stat().st_size != size:
                 raise BadCache(f"{folder / name} has another size than it was written with")
-        for name in (INDEX, LABELS, NAMES):
-            content = read_bytes(folder / name, None) if name in header["files"] else b""
-            if content and digest(content) != header["files"][name]["digest"]:
-                raise BadCache(f"{folder / name} is not what was written")
         index = np.load(folder / INDEX, allow_pickle=False)
-        labels = np.load(folder / LABELS, allow_pickle=False) if LABELS in header["files"] else None
+        labels = np.load(folder / LABELS, allow_pickle=False) if LABELS in header["sizes"] else None
     except BadCache:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadCache(f"{folder} holds no whole cache of pictures: {error}") from error
     return header, index, labels
 

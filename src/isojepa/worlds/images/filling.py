@@ -10,17 +10,14 @@ less; the moments, and that a picture can be read, are those of what was decoded
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import warnings
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -31,7 +28,7 @@ from isojepa.worlds.images.decoding import BadPicture, pillow
 from isojepa.worlds.images.origins import Item, Label, Origin, numbered
 from isojepa.worlds.images.progress import bar
 
-FORMAT = "isojepa pictures 1"  # another number where the files, or what is decoded, change
+FORMAT = "isojepa pictures 2"  # another number where the files, or what is decoded, change
 HEADER, PIXELS, INDEX, LABELS, NAMES = "header.json", "pixels.bin", "index.npy", "labels.npy", "names.json"
 FILES = (PIXELS, INDEX, LABELS, NAMES)
 _TOLD = 20  # skipped files whose reasons are kept
@@ -47,13 +44,11 @@ class Stored:
     Attributes:
         content: its pixels, or its JPEG file.
         shape: (channels, height, width).
-        checksum: CRC-32 of the content.
         sums: of the values and of their squares, for each channel.
     """
 
     content: bytes
     shape: tuple[int, ...]
-    checksum: int
     sums: list[tuple[int, int]]
 
 
@@ -79,7 +74,7 @@ def fill(folder: Path, origin: Origin, largest: int | None, compressed: bool) ->
                     reasons.append((_told(item.name), _told(str(found))))
                 continue
             file.write(found.content)
-            index.append((start, *found.shape, found.checksum, len(found.content)))
+            index.append((start, *found.shape, len(found.content)))
             labels.append(item.label)
             names.append(_told(item.name))
             sums.add(found)
@@ -110,20 +105,14 @@ def fill(folder: Path, origin: Origin, largest: int | None, compressed: bool) ->
         "skipped": skipped,
         "reasons": reasons,
         "notice": notice,
-        "files": {name: _known(folder / name) for name in FILES if (folder / name).exists()},
+        "sizes": {name: (folder / name).stat().st_size for name in FILES if (folder / name).exists()},
     }
-    write_json(folder / HEADER, {**header, "seal": seal(header)})
+    write_json(folder / HEADER, header)
 
 
 def digest(content: bytes) -> str:
     """A hash that names content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def seal(header: dict[str, Any]) -> str:
-    """A hash of all of a header but its own seal."""
-    rest = {name: value for name, value in header.items() if name != "seal"}
-    return digest(json.dumps(rest, sort_keys=True).encode())
 
 
 def workers() -> int:
@@ -156,7 +145,7 @@ def _read(item: Item, largest: int | None, compressed: bool) -> Stored | BadPict
     try:
         picture = item.read(largest)
         content = _jpeg(picture) if compressed else picture.numpy().tobytes()
-        return Stored(content, tuple(picture.shape), zlib.crc32(content), _sums(picture.numpy()))
+        return Stored(content, tuple(picture.shape), _sums(picture.numpy()))
     except BadPicture as error:
         return error
     except OSError as error:  # removed or unreadable
@@ -228,9 +217,3 @@ def _save(path: Path, array: np.ndarray) -> None:
             np.save(file, array)
 
     write_whole(path, write)
-
-
-def _known(path: Path) -> dict[str, Any]:
-    """Size of a file, and a hash of it unless it is the pixels', which have a checksum for each picture."""
-    size = path.stat().st_size
-    return {"size": size} if path.name == PIXELS else {"size": size, "digest": digest(path.read_bytes())}
