@@ -21,10 +21,10 @@ from viewing import noise
 
 import isojepa as ij
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.encoders.projector import Projector
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training.recipe import Recipe
 from isojepa.training.records import versions
 from isojepa.worlds.images import Images, Stack, Views

@@ -76,7 +76,7 @@ PEAK = """
 import ctypes, sys
 sys.path.insert(0, {here!r})
 import torch, textbook
-from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
 n, dim, slices, knots = {shape}
 x = torch.randn(n, dim, requires_grad=True)

@@ -18,10 +18,10 @@ from measure import row
 import isojepa as ij
 from isojepa.encoders.model import Model
 from isojepa.evaluations import features_of, linear_probe
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images import Images
-from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Part
 from isojepa_lab.papers.lejepa.small_images import FASHION, network, pictures, views_of
 
 GOAL, STEPS, EVERY = 0.88, 300, 50

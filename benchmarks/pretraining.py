@@ -13,9 +13,9 @@ from viewing import noise
 
 import isojepa as ij
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.encoders.projector import Projector
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training import checkpoints
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images import Images, Stack

@@ -56,7 +56,7 @@ def _compare(shape: tuple[int, int, int, int], device: torch.device, seconds: fl
     """Print a line for each form."""
     import isojepa as ij
     from isojepa.objectives.directions import draw_directions
-    from isojepa.objectives.gaussianity import fused
+    from isojepa.objectives.gaussianity import epps_pulley as fused
     from isojepa.objectives.gaussianity.quadrature import Grid
 
     views, batch, dim, slices = shape
@@ -100,7 +100,7 @@ def _compare(shape: tuple[int, int, int, int], device: torch.device, seconds: fl
 
 def _errors(forms: dict[str, Callable[..., Any]], x: torch.Tensor, settings: tuple[Any, ...]) -> None:
     """Print how far value and gradient are from those in float64."""
-    from isojepa.objectives.gaussianity import fused
+    from isojepa.objectives.gaussianity import epps_pulley as fused
 
     truth, truth_gradient = fused._tensor_sweeps(x.double(), *settings)
     for name, form in forms.items():

@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader, Dataset
 
 import isojepa as ij
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.encoders.projector import Projector
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training.recipe import Recipe
 from isojepa.training.shares import Shares
 from isojepa.worlds.images import Images, Stack, Views

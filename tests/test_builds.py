@@ -12,8 +12,7 @@ from isojepa.cli import main
 from isojepa.config import Config, config_from
 from isojepa.encoders import MLP
 from isojepa.encoders.backbones import Backbone, BackboneSpec
-from isojepa.encoders.classics import classic
-from isojepa.encoders.convnets import ConvNet, small_model
+from isojepa.encoders.convnets import ConvNet, classic, small_model
 from isojepa.files import plain
 from isojepa.registry import Context, make
 from isojepa.runs import build_all, load_run

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from isojepa.config import Config
-from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec
-from isojepa.encoders.scaled_coupling import ScaledCoupling
+from isojepa.encoders.coupling import CouplingSpec, FreeCouplingSpec, ScaledCoupling
 from isojepa.objectives import matched_sigma
 from isojepa.objectives.infonce import InfoNCESpec
 from isojepa.registry import make

@@ -60,7 +60,7 @@ class Context:
         classes: number of classes of the labels.
         transformer: whether the encoder is a vision transformer.
         pairing: which views of a batch are whose, where it holds those of two observers
-            (`isojepa.worlds.paired.Pairing`).
+            (`isojepa.worlds.observers.Pairing`).
         opened: gives the trained model of a record or an exported file, by its path.
         actions: dimensions of an action, where the source brings actions.
         source: the source itself, where it is built already.

@@ -10,7 +10,7 @@ from torch import nn
 
 from isojepa.arguments import checked
 from isojepa.config import Config, config_from
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.encoders.world_model import Dynamics
 from isojepa.evaluations import Evaluation
 from isojepa.names import unknown
 from isojepa.registry import Context

@@ -34,7 +34,7 @@ import torch
 from scipy.stats import rankdata
 
 from isojepa.arguments import checked
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.evaluations.rank import lidar, rankme
 from isojepa.names import choose
 from isojepa.runs import load_run

@@ -17,12 +17,10 @@ from torch import Tensor, nn
 
 from isojepa.config import SECTIONS, Config, config_from
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.encoders.model import Model, as_model
-from isojepa.encoders.modes import embed, evaluating
+from isojepa.encoders.model import Model, as_model, embed, evaluating
 from isojepa.evaluations import Evaluation
 from isojepa.files import plain
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import as_objective
+from isojepa.objectives.objective import Loss, as_objective
 from isojepa.registry import Spec, find
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch

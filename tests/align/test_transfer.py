@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from isojepa.align import AlignmentMap, LinearHead, transfer_head
-from isojepa.evaluations.linear import Logistic, fit_logistic
+from isojepa.evaluations.probes import Logistic, fit_logistic
 
 
 def pairs(first=6, second=6, rows=400, condition=3.0, noise=0.0, seed=0):

@@ -7,7 +7,7 @@ import pytest
 
 from isojepa.cli.main import main
 from isojepa.training import Record
-from isojepa.worlds.images.decoding import pillow
+from isojepa.worlds.images.cache import pillow
 from tests.vision import timm_or_skip
 
 ENCODER = """

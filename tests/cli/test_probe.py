@@ -17,7 +17,7 @@ from isojepa.training.loop import fit
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.images import Images, Views
 from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Part
 from isojepa.worlds.source import Facts
 
 ENCODER = """

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from isojepa.encoders import Backbone, Headed, Projector
-from isojepa.encoders.attention import NoAttention
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.backbones import NoAttention
+from isojepa.encoders.model import evaluating
 from tests.vision import timm_or_skip
 
 SMALL = "depth=2, embed_dim=48, num_heads=3, patch_size=8"

@@ -10,14 +10,13 @@ from torch import nn
 
 import isojepa as ij
 from isojepa.encoders import Backbone, Headed, Projector
-from isojepa.encoders.backbones import BackboneSpec
-from isojepa.encoders.norms import ActingBatchNorm, BatchNorm, synchronised
-from isojepa.encoders.timm_models import parse_options, pooled_dim
+from isojepa.encoders.backbones import BackboneSpec, parse_options, pooled_dim
+from isojepa.encoders.layers import ActingBatchNorm, BatchNorm, synchronised
 from isojepa.objectives import LeJEPA
 from isojepa.registry import Context
 from isojepa.seeds import generator
 from isojepa.testing import check_encoder, check_objective, check_spec
-from isojepa.worlds.arrays import Arrays
+from isojepa.worlds.as_source import Arrays
 from isojepa.worlds.batch import Batch
 from tests.encoders.families import FAMILIES, SIDE
 from tests.reference.global_state import untouched
@@ -80,7 +79,7 @@ def test_local_crops_are_taken_by_the_families_of_any_size_and_refused_with_advi
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_small_convolutional_backbones_take_any_size_without_timm(name, channels, monkeypatch):
-    monkeypatch.setattr("isojepa.encoders.timm_models.import_timm", None)
+    monkeypatch.setattr("isojepa.encoders.backbones.import_timm", None)
     backbone = Backbone(name, in_channels=channels)
     for side in (12, 28, 33):
         check_encoder(backbone, pictures(3, channels, side, side))

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 
 from isojepa.encoders.backbones import Backbone
-from isojepa.encoders.classics import NAMES, classic
+from isojepa.encoders.convnets import CLASSIC_NAMES, classic
 from isojepa.encoders.weights import load_weights
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.probes import linear_probe
 from isojepa.worlds.images.opening import open_pictures
 from tests.vision import timm_or_skip
 
@@ -98,7 +98,7 @@ def test_a_network_is_the_convolutions_that_were_published(
     assert backbone.tokens(x).shape[::2] == (2, features)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CLASSIC_NAMES)
 def test_the_same_seed_draws_the_same_weights(name: str) -> None:
     one, two, other = (classic(name, seed=seed) for seed in (3, 3, 4))
     assert one is not None and two is not None and other is not None  # noqa: PT018
@@ -124,7 +124,7 @@ def test_a_pickle_that_names_anything_but_arrays_is_refused_before_it_is_made(to
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mobilenetv2_100", "resnet50", *NAMES])
+@pytest.mark.parametrize("name", ["mobilenetv2_100", "resnet50", *CLASSIC_NAMES])
 def test_weights_of_others_are_put_in_their_places(name: str) -> None:
     """Mixed up weights would do no better than random ones; these do, on emoji that no network has seen."""
     timm_or_skip()

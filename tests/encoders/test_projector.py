@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from isojepa.encoders import Projector
-from isojepa.encoders.norms import BatchNorm, synchronised
-from isojepa.encoders.projector import projector_widths
+from isojepa.encoders.layers import BatchNorm, projector_widths, synchronised
 from isojepa.seeds import generator
 from isojepa.vision import import_torchvision
 from tests.reference.global_state import untouched

@@ -7,8 +7,8 @@ from torch import nn
 
 from isojepa.encoders.model import Headed
 from isojepa.evaluations.features import features_of
+from isojepa.worlds.images.augmentations import whole
 from isojepa.worlds.images.pictures import Stack
-from isojepa.worlds.images.resample import whole
 
 
 def pictures(n=10, shape=(8, 8), seed=0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isojepa.evaluations.few_shot import few_shot
-from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.probes import linear_probe
 
 
 def clouds(n, seed, classes=3, dim=6, apart=2.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.evaluations.kernel import _Bumps, kernel_probe
+from isojepa.evaluations.probes import _Bumps, kernel_probe
 from isojepa.seeds import generator
 
 kernel_ridge = pytest.importorskip("sklearn.kernel_ridge", reason="the reference is scikit-learn's")

@@ -5,8 +5,14 @@ import pytest
 import torch
 
 import isojepa as ij
-from isojepa.evaluations.linear import PENALTIES, choose_logistic, fit_logistic, linear_probe
-from isojepa.evaluations.scores import examples, held_out
+from isojepa.evaluations.probes import (
+    PENALTIES,
+    choose_logistic,
+    examples,
+    fit_logistic,
+    held_out,
+    linear_probe,
+)
 
 linear_model = pytest.importorskip("sklearn.linear_model", reason="the reference is scikit-learn's")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from isojepa.evaluations import neighbors
-from isojepa.evaluations.neighbors import neighbors_probe, radius_probe
+from isojepa.evaluations import probes as neighbors
+from isojepa.evaluations.probes import neighbors_probe, radius_probe
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ import isojepa as ij
 from isojepa import testing
 from isojepa.evaluations import LinearProbe, Neighbors, Rank, transfer
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.linear import linear_probe
+from isojepa.evaluations.few_shot import common_labels
+from isojepa.evaluations.probes import linear_probe
 from isojepa.evaluations.rank import lidar, rankme
-from isojepa.evaluations.transfer import common_labels
 from isojepa.training.loop import fit
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.images.pictures import Stack

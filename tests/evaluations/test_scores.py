@@ -7,10 +7,15 @@ import torch
 
 import isojepa as ij
 from isojepa.evaluations.few_shot import few_shot
-from isojepa.evaluations.kernel import kernel_probe
-from isojepa.evaluations.linear import linear_probe
-from isojepa.evaluations.neighbors import neighbors_probe, radius_probe
-from isojepa.evaluations.scores import held_out, score_of, share_interval
+from isojepa.evaluations.probes import (
+    held_out,
+    kernel_probe,
+    linear_probe,
+    neighbors_probe,
+    radius_probe,
+    score_of,
+    share_interval,
+)
 
 PROBES = {
     "linear": linear_probe,

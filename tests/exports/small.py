@@ -6,7 +6,7 @@ import numpy as np
 
 from isojepa.config import Config
 from isojepa.encoders.backbones import BackboneSpec
-from isojepa.objectives.image_lejepa import ImageLeJEPASpec
+from isojepa.objectives.lejepa import ImageLeJEPASpec
 from isojepa.runs import train
 from isojepa.training import Recipe, RunWarning
 from isojepa.worlds.images.source import ImagesSpec

@@ -9,11 +9,11 @@ import torch
 
 from isojepa.files import plain
 from isojepa.isotropise.isotropise import clipped, isotropise
-from isojepa.isotropise.proxy import principal_components
+from isojepa.isotropise.weighing import principal_components
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa.worlds.goals import GoalReaching
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 from tests.reference.global_state import untouched
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from isojepa.isotropise.pair_law import common_rho, effective, lagged, measure_pairs, turn, whitening
+from isojepa.isotropise.weighing import common_rho, effective, lagged, measure_pairs, turn, whitening
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 
 
 def ou(rho, paths=3000, steps=5, dim=2):

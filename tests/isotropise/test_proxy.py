@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from isojepa.isotropise.proxy import principal_components, project, stand_in
-from isojepa.worlds.recorded import Recorded
+from isojepa.isotropise.weighing import principal_components, project, stand_in
+from isojepa.worlds.trajectories import Recorded
 
 RNG = np.random.default_rng(0)
 STATES = [RNG.normal(size=(n, 2)) for n in (30, 12, 50)]

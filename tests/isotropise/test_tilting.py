@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from isojepa.isotropise.tilting import fit_tilt
+from isojepa.isotropise.weighing import fit_tilt
 
 RNG = np.random.default_rng(0)
 

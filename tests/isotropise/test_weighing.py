@@ -7,8 +7,7 @@ import pytest
 import scipy.stats
 
 from isojepa.isotropise import weighing
-from isojepa.isotropise.pair_law import turn
-from isojepa.isotropise.weighing import Frame, Sample, exponents, marginals, moments, rates, reweight
+from isojepa.isotropise.weighing import Frame, Sample, exponents, marginals, moments, rates, reweight, turn
 
 
 def pairs(n, rho, dim=2, seed=0, scale=1.0):

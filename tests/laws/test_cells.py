@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform, bimodal, eigensystem
-from isojepa.laws.cells import PIECES, alias_tables, cut
+from isojepa.laws.sturm_liouville import PIECES, alias_tables, cut
 
 LAWS = {
     "normal": Normal(),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.laws import GeneralizedNormal, Normal, StudentT, Uniform
-from isojepa.laws.domains import continuum, find_domain, log_density_of
+from isojepa.laws.sturm_liouville import continuum, find_domain, log_density_of
 
 
 @pytest.mark.parametrize("law", [Normal(), GeneralizedNormal(1.0), GeneralizedNormal(300.0), StudentT(3.0)])

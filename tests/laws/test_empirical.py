@@ -9,7 +9,7 @@ import torch
 from scipy import integrate, stats
 
 from isojepa.laws import Empirical, GeneralizedNormal, Normal, Uniform, bimodal, eigensystem
-from isojepa.laws.empirical import _newton, _penalty
+from isojepa.laws.densities import _newton, _penalty
 from isojepa.seeds import generator
 from tests.reference.global_state import untouched
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from isojepa.encoders.norms import BatchNorm
+from isojepa.encoders.layers import BatchNorm
 from isojepa.objectives import LeJEPA, SIGReg
 from isojepa.seeds import generator
 from tests.distributed import joined, run_ranks

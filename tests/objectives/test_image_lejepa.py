@@ -12,7 +12,7 @@ from isojepa import testing
 from isojepa.encoders.model import as_model
 from isojepa.objectives import ImageLeJEPA, LeJEPA, SIGReg, Teacher, Whitening, to_centre, to_centre_sum
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.image_lejepa import ImageLeJEPASpec
+from isojepa.objectives.lejepa import ImageLeJEPASpec
 from isojepa.registry import Context
 from isojepa.seeds import generator
 from isojepa.training.loop import fit

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from isojepa.encoders.layers import synchronised
 from isojepa.encoders.mlp import MLP
-from isojepa.encoders.norms import synchronised
 from isojepa.objectives import DINO, IBOT, MAE, ImageLeJEPA, Masked, MoCo, SIGReg, Supervised, SwAV
 from isojepa.seeds import borrowed, generator
 from isojepa.training.learner import Call, Learner

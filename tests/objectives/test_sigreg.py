@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, Sliced
-from isojepa.objectives.gaussianity import fused as sweeps
-from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity import epps_pulley as sweeps
+from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.seeds import generator
 from tests.processes import run

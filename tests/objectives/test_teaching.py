@@ -13,12 +13,12 @@ from isojepa.config import config_from
 from isojepa.encoders.model import Headed, as_model
 from isojepa.objectives import Coupling, Imitated, LeJEPA, Mutual, Taught
 from isojepa.objectives.dino import DINO
-from isojepa.objectives.listening import Listened
+from isojepa.objectives.objective import Listened
 from isojepa.runs import load, train
 from isojepa.seeds import generator
 from isojepa.training import fit
 from isojepa.worlds import Batch, OrnsteinUhlenbeck, Paired, World
-from isojepa.worlds.paired import Pairing
+from isojepa.worlds.observers import Pairing
 from tests.distributed import joined, run_ranks, share
 
 CALL = generator(0, "call")

@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from isojepa.encoders.dynamics import Stepwise
+from isojepa.encoders.world_model import Stepwise
 from tests.own_environment import PointMass
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import isojepa as ij
-from isojepa.evaluations import held_out
+from isojepa.evaluations import online as held_out
 from isojepa.objectives import Objective
 from isojepa.training import Recipe
 from isojepa.training.loop import fit

@@ -17,10 +17,10 @@ from torch.distributed import TCPStore
 
 import isojepa as ij
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.encoders.projector import Projector
 from isojepa.objectives import InfoNCE, LeJEPA, SIGReg, VICReg
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.objectives.objective import Objective
 from isojepa.places import Place, place
 from isojepa.ranks import RankLost

@@ -2,7 +2,7 @@
 
 import math
 
-from isojepa.watching.alarms import Alarms
+from isojepa.watching.watcher import Alarms
 
 GOOD = {
     "nonfinite": 0.0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from isojepa.watching.outputs import embeddings_in
+from isojepa.watching.watcher import embeddings_in
 
 H = torch.arange(12.0).reshape(4, 3)
 

@@ -79,9 +79,9 @@ def test_the_numbers_are_those_of_the_most_recent_rows():
 
 def test_between_measurements_nothing_is_copied(monkeypatch):
     copied = []
-    real = ij.watching.rows.Rows.add
+    real = ij.watching.watcher.Rows.add
     monkeypatch.setattr(
-        ij.watching.rows.Rows, "add", lambda self, h: (copied.append(len(h)), real(self, h))[1]
+        ij.watching.watcher.Rows, "add", lambda self, h: (copied.append(len(h)), real(self, h))[1]
     )
     model = network()
     watch = ij.watch(model, every=100, rows=128, show=False)

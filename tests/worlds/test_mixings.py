@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 from isojepa.seeds import generator
 from isojepa.worlds import AdditiveCoupling, AffineCoupling, Identity, Lift, Parabola, Sinusoid, Spiral
-from isojepa.worlds.lift import orthogonal
+from isojepa.worlds.mixings import orthogonal
 from tests.reference.global_state import untouched
 
 # Klindt, LeCun & Balestriero (2026), linear R^2 from x to z over their seeds: mean by dimension

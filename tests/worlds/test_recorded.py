@@ -7,7 +7,7 @@ import torch
 import isojepa as ij
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
+from isojepa.worlds.trajectories import Recorded, RecordedWorld, Standardiser
 from tests.reference.global_state import untouched
 
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from isojepa.align.rows import as_rows
-from isojepa.evaluations.linear import Logistic
+from isojepa.evaluations.probes import Logistic
 from isojepa.opening import parse_json
 from isojepa.training.tensors import load_tensors, save_tensors
 from isojepa.version import __version__

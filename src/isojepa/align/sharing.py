@@ -27,8 +27,7 @@ from isojepa.align.pairs import Split, split_states
 from isojepa.align.rows import as_rows, check_pairs
 from isojepa.align.transfer import transfer_head
 from isojepa.arguments import check_number
-from isojepa.evaluations.linear import Logistic, choose_logistic
-from isojepa.evaluations.scores import Examples, share_interval
+from isojepa.evaluations.probes import Examples, Logistic, choose_logistic, share_interval
 
 _EACH = 2  # rows that a class needs among those that are fitted
 

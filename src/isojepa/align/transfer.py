@@ -24,7 +24,7 @@ from torch import nn
 from isojepa.align.estimators import carried_estimator, is_estimator
 from isojepa.align.heads import LinearHead
 from isojepa.align.maps import AlignmentMap
-from isojepa.evaluations.linear import Logistic
+from isojepa.evaluations.probes import Logistic
 from isojepa.linear import LinearMap
 from isojepa.names import shown
 

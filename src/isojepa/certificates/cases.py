@@ -13,7 +13,7 @@ from isojepa.certificates.bound import NoBound
 from isojepa.certificates.embeddings import Embeddings, check_dense, to_float64
 from isojepa.certificates.inputs import draw_pairs, is_paths, of_paths
 from isojepa.certificates.rho import RhoOrigin
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.seeds import generator
 from isojepa.worlds import Source
 from isojepa.worlds.source import moving

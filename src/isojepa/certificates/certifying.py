@@ -29,12 +29,12 @@ from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.encoders.world_model import Dynamics
 from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.training.run import Run
 from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
-from isojepa.worlds.brought import as_source
+from isojepa.worlds.as_source import as_source
 from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.source import observable
 

@@ -31,9 +31,7 @@ from isojepa.arguments import checked
 from isojepa.laws.densities import Density, Normal
 from isojepa.laws.normal_scores import NormalScores
 from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
-from isojepa.worlds.copula import Copula
-from isojepa.worlds.langevin import Langevin
-from isojepa.worlds.processes import OrnsteinUhlenbeck
+from isojepa.worlds.processes import Copula, Langevin, OrnsteinUhlenbeck
 
 _MOST_HARMONICS = 64
 _TIE = 1e-6  # relative difference below which two eigenvalues count as equal

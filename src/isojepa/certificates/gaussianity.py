@@ -28,9 +28,9 @@ from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
-from isojepa.objectives.gaussianity.fused import plain_epps_pulley, plain_slopes
+from isojepa.objectives.gaussianity.epps_pulley import plain_epps_pulley, plain_slopes
+from isojepa.objectives.gaussianity.sliced import Sample, Test, simulate_together
 from isojepa.objectives.gaussianity.statistic import warn_if_swapped, whitened
-from isojepa.objectives.gaussianity.together import Sample, Test, simulate_together
 from isojepa.seeds import generator
 
 _PAIRS = 500  # samples for the tests that compare all pairs

@@ -27,7 +27,7 @@ from isojepa.certificates.lag_fit import Metric, basis
 from isojepa.certificates.lag_law import JointLaw
 from isojepa.certificates.mixture import fit_many, fit_shares, percentile_interval
 from isojepa.objectives.gaussianity import ShapiroWilk
-from isojepa.objectives.gaussianity.order import normal_scores
+from isojepa.objectives.gaussianity.univariate import normal_scores
 
 _BLOCKS = 20
 _TESTED = 1000  # samples of the test of Gaussianity

@@ -32,7 +32,7 @@ from isojepa.certificates.hermite import (
 )
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.mixture import percentile_interval
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.names import unknown
 from isojepa.seeds import generator
 from isojepa.worlds import Source

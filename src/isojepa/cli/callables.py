@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from isojepa.encoders.attention import NoAttention
-from isojepa.encoders.modes import embed
+from isojepa.encoders.backbones import NoAttention
+from isojepa.encoders.model import embed
 from isojepa.importing import import_object
 
 _ROWS = 65_536  # read from a file at once

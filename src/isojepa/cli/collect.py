@@ -11,8 +11,8 @@ from isojepa.names import choose
 from isojepa.terminal import typed
 from isojepa.worlds.collecting import collect
 from isojepa.worlds.episodes import Episodes, write_episodes
-from isojepa.worlds.episodes.writing import FORMS
-from isojepa.worlds.images.progress import bar
+from isojepa.worlds.episodes.files import FORMS
+from isojepa.worlds.images.cache import bar
 
 
 @dataclass

@@ -21,14 +21,13 @@ from isojepa.certificates import read_array
 from isojepa.certificates.reading import read_embeddings, split_name
 from isojepa.cli.models import NORMALS, Seen, see
 from isojepa.encoders.depth import layer_rows
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.evaluations.features import features_of
 from isojepa.names import choose
 from isojepa.seeds import generator
+from isojepa.worlds.images.augmentations import whole
 from isojepa.worlds.images.opening import open_pictures, splits
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.resample import whole
+from isojepa.worlds.images.pictures import Part, Pictures
 from isojepa.worlds.observers import environment
 from isojepa.worlds.source import observable
 

@@ -10,7 +10,7 @@ from isojepa.importing import program
 from isojepa.names import choose
 from isojepa.terminal import typed
 from isojepa.worlds.episodes import read_episodes, write_episodes
-from isojepa.worlds.images.progress import bar
+from isojepa.worlds.images.cache import bar
 
 
 @dataclass

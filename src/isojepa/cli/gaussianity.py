@@ -12,7 +12,7 @@ from isojepa.certificates import read_embeddings
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.seeds import generator
 
 

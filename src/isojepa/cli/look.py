@@ -14,10 +14,9 @@ from isojepa.files import make_folder
 from isojepa.names import choose
 from isojepa.registry import flatten
 from isojepa.training import Record
-from isojepa.worlds.images.choice import shorter_side
-from isojepa.worlds.images.clips import open_clip
-from isojepa.worlds.images.opening import open_pictures, splits
-from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.opening import open_clip, open_pictures, splits
+from isojepa.worlds.images.pictures import Part
+from isojepa.worlds.images.views import shorter_side
 
 
 @dataclass

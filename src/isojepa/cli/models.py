@@ -12,15 +12,14 @@ from torch import nn
 from isojepa import runs
 from isojepa.cli.callables import load_callable
 from isojepa.cli.printing import out
-from isojepa.evaluations.scores import held_out
-from isojepa.exports.inputs import Input, input_of, known_of
+from isojepa.evaluations.probes import held_out
+from isojepa.exports.subject import Input, input_of, known_of
 from isojepa.importing import is_callable_name
 from isojepa.seeds import generator
 from isojepa.training.records import Record
-from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.opening import open_pictures, splits
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.pictures import Part, Pictures
+from isojepa.worlds.images.views import shorter_side
 
 NORMALS = {  # mean and deviation; those of ImageNet are what most published backbones are trained with
     "auto": None,

@@ -17,12 +17,11 @@ from isojepa.cli.printing import out, print_json
 from isojepa.cli.training import loggers_of, make_run, tell_run
 from isojepa.config import Config
 from isojepa.encoders.backbones import BackboneSpec
-from isojepa.encoders.model import as_model
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import as_model, evaluating
 from isojepa.evaluations import Evaluation, LinearProbe, Neighbors, Rank, Spread
 from isojepa.importing import program
 from isojepa.objectives.gaussianity.statistic import AxisWarning
-from isojepa.objectives.image_lejepa import ImageLeJEPASpec
+from isojepa.objectives.lejepa import ImageLeJEPASpec
 from isojepa.objectives.objective import embed_views
 from isojepa.places import place
 from isojepa.registry import changed, flatten

@@ -15,18 +15,25 @@ from isojepa.cli.models import FILES, NORMALS, Seen, probe_sets, see
 from isojepa.cli.printing import notes_told, out, print_json, progress_bar
 from isojepa.cli.tables import Column, print_table
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.few_shot import FewShot, few_shot
-from isojepa.evaluations.kernel import kernel_probe
-from isojepa.evaluations.linear import choose_logistic, linear_probe
-from isojepa.evaluations.neighbors import K, neighbors_probe, radius_probe
+from isojepa.evaluations.few_shot import FewShot, common_labels, few_shot
 from isojepa.evaluations.online import subsample
+from isojepa.evaluations.probes import (
+    K,
+    Score,
+    chance_level,
+    choose_logistic,
+    examples,
+    held_out,
+    kernel_probe,
+    linear_probe,
+    neighbors_probe,
+    radius_probe,
+    score_of,
+)
 from isojepa.evaluations.rank import rankme
-from isojepa.evaluations.scores import Score, chance_level, examples, held_out, score_of
-from isojepa.evaluations.transfer import common_labels
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.pictures import Part, Pictures
 
 _ASIDE = 0.2  # of each class, where there are no test pictures
 

@@ -11,8 +11,8 @@ from isojepa.arguments import check_count
 from isojepa.cli.printing import out
 from isojepa.files import make_folder
 from isojepa.seeds import generator
-from isojepa.worlds.images.choice import Choice
 from isojepa.worlds.images.source import Images
+from isojepa.worlds.images.views import Choice
 from isojepa.worlds.source import Streams
 
 

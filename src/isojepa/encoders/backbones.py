@@ -14,27 +14,287 @@ What a backbone answers, for pictures (batch, channels, height, width):
 Global and local crops have sizes of their own. Convolutional models take any; ViTs interpolate their position
 embeddings and Swin Transformers cut their windows anew; LeViT, MaxViT and others keep to the one they were
 built for, and say so at the first picture of another, before training begins.
+
+timm's models by name: made without downloading anything, with weights of a seed, for pictures of any size.
+
+Options of a model are plain text, `"reg_tokens=4, drop_path_rate=0.1"`, so that they survive flags, YAML and
+records: names and values as Python writes keyword arguments; a word without quotes is text.
+
+How much [CLS] attends to each patch in the last block of a ViT, as that block itself computes it.
+
+The block hands queries q, keys k and values v to `scaled_dot_product_attention`, which returns its result and
+not the weights
+
+    softmax(q_cls k^T / sqrt(dim of a head) + bias),
+
+so that call is listened to, and the row of [CLS] is computed beside it from the same q, k and bias: whatever
+the block does before it (norms of queries and keys, rotary positions, relative biases) is in them.
 """
 
+import ast
+import contextlib
+import difflib
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.attention import class_attention
-from isojepa.encoders.classics import DIMS, classic
-from isojepa.encoders.convnets import small_dim, small_model
-from isojepa.encoders.layers import linear
-from isojepa.encoders.model import Headed
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.convnets import CLASSIC_NAMES as CLASSICS
+from isojepa.encoders.convnets import DIMS, classic, small_dim, small_model
+from isojepa.encoders.convnets import NAMES as SMALL
+from isojepa.encoders.layers import Projector, linear, projector_widths
+from isojepa.encoders.model import Headed, evaluating
 from isojepa.encoders.patches import Encoded, check_mask, encode_patches, patch_grid, select
-from isojepa.encoders.projector import Projector, projector_widths
-from isojepa.encoders.timm_models import create, feature_dim, is_transformer, is_vit, pooled_dim
+from isojepa.names import shown
 from isojepa.registry import Context, Spec, register
-from isojepa.seeds import generator
+from isojepa.seeds import borrowed, generator
+from isojepa.vision import import_timm
+
+NAMES = (*SMALL, *CLASSICS)  # of this package
+_OURS = ("pretrained", "num_classes", "in_chans", "checkpoint_path", "cache_dir")  # not for options to say
+_NEAR = 3  # names that a message proposes
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """Options by name.
+
+    Raises:
+        ValueError: the text is no list of names and plain values.
+
+    Example:
+        >>> parse_options("reg_tokens=4, global_pool=avg, depths=(1, 1, 2, 1)")
+        {'reg_tokens': 4, 'global_pool': 'avg', 'depths': (1, 1, 2, 1)}
+    """
+    try:
+        call = ast.parse(f"options({text})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+            raise ValueError
+        found = {str(item.arg): _value(item.value) for item in call.keywords if item.arg is not None}
+        if len(found) != len(call.keywords):
+            raise ValueError
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(
+            f'options must be names and values such as "reg_tokens=4, drop_path_rate=0.1", got {shown(text)}'
+        ) from None
+    for name in _OURS:
+        if name in found:
+            raise ValueError(
+                f"options must leave {', '.join(_OURS)} out, which follow from the run, got "
+                f"{name}={found[name]!r}"
+            )
+    return found
+
+
+def create(name: str, in_channels: int, image_size: int | None, options: str, seed: int) -> nn.Module:
+    """A model of timm without a classifier.
+
+    Args:
+        name: as `timm.list_models()` has it.
+        in_channels: of a picture.
+        image_size: side of the largest pictures it will see; the model's own by default.
+        options: more arguments, as text.
+        seed: draws the weights.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+        ImportError: timm is not installed.
+    """
+    arguments = creation(name, in_channels, image_size, options)
+    with borrowed(seed, "backbone"):  # timm draws from the global generator
+        made: nn.Module = _made(name, arguments)
+        return made
+
+
+def creation(name: str, in_channels: int, image_size: int | None, options: str) -> dict[str, Any]:
+    """Arguments of `timm.create_model`, besides `num_classes=0`, that make the same model.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+    """
+    arguments: dict[str, Any] = {"in_chans": in_channels, **parse_options(options)}
+    with torch.device("meta"):  # shapes alone: to ask its class what it takes
+        taken = _arguments(type(_made(name, arguments)))
+    sizes: dict[str, Any] = {"dynamic_img_size": True, "strict_img_size": False}
+    if image_size is not None:
+        sizes["img_size"] = image_size
+    return {key: value for key, value in sizes.items() if key in taken} | arguments
+
+
+@functools.lru_cache(maxsize=64)
+def pooled_dim(name: str, options: str) -> int:
+    """Dimension of a model's pooled features, from its shapes alone: no weights are made.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+    """
+    with torch.device("meta"):
+        return feature_dim(_made(name, parse_options(options)))
+
+
+@functools.lru_cache(maxsize=64)
+def is_transformer(name: str, options: str) -> bool:
+    """Whether a model of timm is a vision transformer: blocks of one width over tokens, from shapes alone.
+
+    Raises:
+        ValueError: there is no such model, or it does not take the options.
+    """
+    with torch.device("meta"):
+        return is_vit(_made(name, parse_options(options)))
+
+
+def is_vit(body: Any) -> bool:
+    """Whether a model is blocks of one width with tokens before the patches, as timm's ViTs are."""
+    return all(
+        hasattr(body, name) for name in ("num_prefix_tokens", "forward_intermediates", "blocks", "norm")
+    )
+
+
+def feature_dim(model: Any) -> int:
+    """What a model of timm without a classifier returns for each picture.
+
+    Not `embed_dim`, which for models in stages is the first one's; and not always timm's `num_features`: the
+    later MobileNets have one more layer between it and the classifier.
+    """
+    return int(model.head_hidden_size)
+
+
+def _made(name: str, arguments: dict[str, Any]) -> Any:
+    timm = import_timm()
+    if not timm.is_model(name):
+        raise ValueError(_unknown(name))
+    try:
+        return timm.create_model(name, pretrained=False, num_classes=0, **arguments)
+    except (TypeError, ValueError, AssertionError, RuntimeError, LookupError, ArithmeticError) as error:
+        told = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        raise ValueError(f"backbone {name!r} cannot be made with {told}: {error}") from error
+
+
+def _unknown(name: str) -> str:
+    known = [*NAMES, *import_timm().list_models()]
+    near = difflib.get_close_matches(name[:100], known, n=_NEAR, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return (
+        f"backbone must be {', '.join(NAMES)} or one of timm's {len(known) - len(NAMES)} models, "
+        f"got {shown(name)}{hint}"
+    )
+
+
+def _arguments(model: type) -> set[str]:
+    """What the constructors of a class and its bases take by name."""
+    bases = [base for base in model.__mro__ if "__init__" in vars(base) and base not in (nn.Module, object)]
+    return {name for base in bases for name in inspect.signature(base).parameters}
+
+
+def _value(node: ast.expr) -> Any:
+    """A plain value, or a word without quotes as text."""
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+class NoAttention(ValueError):
+    """A model in whose last block no [CLS] token attends to patches."""
+
+
+def class_attention(body: Any, call: Callable[[Tensor], Any], x: Tensor) -> Tensor:
+    """Weights of [CLS] in the last block, for each head.
+
+    Args:
+        body: a model as timm's ViTs are, with `blocks`, `cls_token` and `num_prefix_tokens`.
+        call: runs the blocks on pictures.
+        x: pictures (batch, channels, height, width).
+
+    Returns:
+        (batch, head, patches); what is missing to 1 goes to [CLS] itself and to registers.
+
+    Raises:
+        NoAttention: it has no [CLS] token, or its last block attends in another way.
+    """
+    name = type(body).__name__
+    blocks, token = (getattr(body, part, None) for part in ("blocks", "cls_token"))
+    if not isinstance(token, Tensor) or not isinstance(blocks, nn.Sequential | nn.ModuleList):
+        raise NoAttention(f"{name} has no [CLS] token that attends to patches")
+    heard = _Listening()
+    with _around(blocks[-1], heard), heard:
+        call(x)
+    if len(heard.rows) != 1 or heard.rows[0].ndim != 4 or len(heard.rows[0]) != len(x):
+        raise NoAttention(f"the last block of {name} does not attend by one softmax over all tokens")
+    return heard.rows[0][:, :, 0, body.num_prefix_tokens :]
+
+
+class _Listening(TorchFunctionMode):
+    """Computes the first row of weights of each attention, while `on`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = False
+        self.rows: list[Tensor] = []
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = dict(kwargs or {})
+        if self.on and func is F.scaled_dot_product_attention:
+            self.rows.append(_first_row(*args, **given))
+        return func(*args, **given)
+
+
+def _first_row(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The weights (batch, head, 1, token) of the first query."""
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    scores = query[..., :1, :] @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if attn_mask is not None:
+        bias = attn_mask[..., :1, :]
+        scores = scores.masked_fill(~bias, -math.inf) if bias.dtype == torch.bool else scores + bias
+    if is_causal:
+        scores[..., 1:] = -math.inf
+    return scores.softmax(-1)
+
+
+@contextlib.contextmanager
+def _around(block: nn.Module, heard: _Listening) -> Iterator[None]:
+    """Listen inside a block alone, and have it call the attention that is listened to."""
+
+    def begin(*_: Any) -> None:
+        heard.on = True
+
+    def end(*_: Any) -> None:
+        heard.on = False
+
+    # timm's name for "call scaled_dot_product_attention rather than write the softmax out"
+    parts: list[Any] = [part for part in block.modules() if hasattr(part, "fused_attn")]
+    before = [part.fused_attn for part in parts]
+    hooks = (block.register_forward_pre_hook(begin), block.register_forward_hook(end))
+    try:
+        for part in parts:
+            part.fused_attn = True
+        yield
+    finally:
+        for part, value in zip(parts, before, strict=True):
+            part.fused_attn = value
+        for hook in hooks:
+            hook.remove()
+
 
 _BLOCKS = 2  # of a ViT, whose [CLS] tokens a probe reads
 
@@ -44,7 +304,7 @@ class Backbone(nn.Module):
 
     Args:
         backbone: a name of timm's, "convnet", "gridnet", "resnet18-small" (see `isojepa.encoders.convnets`),
-            "alexnet-features" and others of `isojepa.encoders.classics`, or a module
+            "alexnet-features" and others of `isojepa.encoders.convnets`, or a module
             from pictures to features (batch, dim), or to maps, which are averaged.
         in_channels: of a picture.
         image_size: side of the largest pictures it will see, for models that are built for a size; the

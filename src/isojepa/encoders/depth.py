@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isojepa.encoders.model import Encoder, Model, as_model, device_of, module_of
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import Encoder, Model, as_model, device_of, evaluating, module_of
 
 _CHAINS = ("blocks", "stages", "features")  # as timm and torchvision name them
 _STAGES = ("layer1", "layer2", "layer3", "layer4")

@@ -1,9 +1,52 @@
-"""Initialisation that draws from a given generator, so that building a network reads no global state."""
+r"""Initialisation that draws from a given generator, so that building a network reads no global state.
 
+Projectors: the head between a backbone's features and the embeddings that the loss sees.
+
+Linear maps with batch normalisation and ReLU between them, none behind the last; LeJEPA's experiments use up
+to three (Balestriero & LeCun 2025). A projector is named by its widths:
+
+    "2048-2048-64"   features -> 2048 -> 2048 -> 64, the published one
+    "2048-2048-16"   of the published small example, whose backbone ends in 512 features
+    "256-32"         two layers
+    "linear-32"      one linear map
+    "none"           no projector: the loss sees the features themselves
+
+Batch normalisation of a batch that is spread over ranks.
+
+For the values of one channel over the samples and positions of the whole batch, n in all,
+
+    y = (x - m) / sqrt(v + eps) * weight + bias,     m = (1/n) sum x,     v = (1/n) sum (x - m)^2
+
+(Ioffe & Szegedy 2015). The sums run over all ranks, so values, gradients and running statistics are those of
+one process that holds the batch whole, on any device and backend; torch's SyncBatchNorm refuses CPU tensors.
+
+The mean is taken first and used as a shift c, without gradient, of the sums that matter:
+
+    s1 = sum (x - c),   s2 = sum (x - c)^2,      m = c + s1/n,   v = s2/n - (s1/n)^2
+
+m and v do not depend on c, and s1/n is as small as the rounding of the mean, so no digits cancel where the
+mean is large against the spread. For C channels a forward pass exchanges one count, C and 2C numbers, a
+backward pass 2C.
+
+Moving averages of a module's weights, as named tensors: how teachers follow, what averages are made of.
+
+    target <- d * target + (1 - d) * source
+
+for parameters, with decay d; buffers, such as the running statistics of a norm, are copied.
+"""
+
+import itertools
 import math
+from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from isojepa import ranks
+from isojepa.arguments import check_count, checked
+from isojepa.names import shown
+from isojepa.seeds import generator
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
@@ -23,3 +66,261 @@ def identity(dim: int) -> nn.Linear:
         layer.weight.copy_(torch.eye(dim))
         layer.bias.zero_()
     return layer
+
+
+class Projector(nn.Module):
+    """Linear maps with batch normalisation and ReLU between them.
+
+    Args:
+        in_dim: features of the backbone.
+        widths: of each layer, the last of the embedding: "2048-2048-64", "linear-32".
+        seed: draws the initial weights.
+
+    Example:
+        >>> import torch
+        >>> Projector(512, "2048-2048-16")(torch.zeros(4, 512)).shape
+        torch.Size([4, 16])
+    """
+
+    @checked
+    def __init__(self, in_dim: int, widths: str = "2048-2048-64", seed: int = 0) -> None:
+        super().__init__()
+        sizes = [check_count("in_dim", in_dim), *projector_widths(widths)]
+        if len(sizes) < 2:
+            raise ValueError("widths must be one at least: without a projector use the backbone alone")
+        source = generator(seed, "projector")
+        parts: list[nn.Module] = []
+        for n_in, n_out in itertools.pairwise(sizes):
+            parts += [linear(n_in, n_out, source), nn.BatchNorm1d(n_out), nn.ReLU()]
+        self.body = nn.Sequential(*parts[:-2])
+        self.in_dim, self.widths, self.seed = in_dim, widths, seed  # what a record makes it again from
+        self.out_dim = sizes[-1]
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Features (batch, in_dim) to embeddings (batch, out_dim)."""
+        projected: Tensor = self.body(h)
+        return projected
+
+
+def projector_widths(name: str) -> tuple[int, ...]:
+    """The widths that a projector's name says; none for "none".
+
+    Raises:
+        ValueError: it says no widths.
+
+    Example:
+        >>> projector_widths("2048-2048-64"), projector_widths("linear-32"), projector_widths("none")
+        ((2048, 2048, 64), (32,), ())
+    """
+    if name == "none":
+        return ()
+    words = name.removeprefix("linear-").split("-")
+    if not all(word.isdecimal() for word in words) or (name.startswith("linear-") and len(words) > 1):
+        raise ValueError(
+            'projector must be widths such as "2048-2048-64", "linear-32" for one linear map, or "none", '
+            f"got {shown(name)}"
+        )
+    return tuple(check_count("a width of the projector", int(word)) for word in words)
+
+
+_PLAIN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_ACTING = ("timm.layers.norm_act", "BatchNormAct2d")  # told by its name: timm need not be there
+
+
+class BatchNorm(_BatchNorm):
+    """Batch normalisation over all ranks, of inputs with any number of positions.
+
+    Takes the arguments of `nn.BatchNorm1d` and has its parameters, buffers and state dict. Without a
+    distributed job it is torch's own. Ranks may hold batches of different sizes, also none at all, as long as
+    all of them take part; `ranks.alone` keeps to one rank's samples. As every statistic of a batch, those of
+    an evaluation without running statistics are over all ranks.
+
+    Args:
+        num_features: channels.
+        eps: added to the variance.
+        momentum: share of the newest batch in the running statistics; None for the mean of all batches.
+        affine: learn a weight and a bias for each channel.
+        track_running_stats: keep running statistics, and normalise by them in evaluation mode.
+
+    Example:
+        >>> BatchNorm(3)(torch.randn(8, 3, 4, 4)).shape
+        torch.Size([8, 3, 4, 4])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...).
+
+        Raises:
+            ValueError: a wrong shape, or a batch with fewer than two values for each channel.
+        """
+        self._check_input_dim(input)
+        stored = not self.training and self.running_mean is not None
+        if stored or ranks.world_size() == 1:
+            return super().forward(input)
+        x = input if input.dtype == torch.float64 else input.float()  # sums need more digits than half has
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        n = ranks.count(x.numel() // self.num_features, x.device)
+        if n < 2:
+            raise ValueError(f"a batch must have at least 2 values for each channel, got {n} on all ranks")
+        shift = ranks.total(x.detach().sum(axes)) / n
+        centred = x - shift.view(shape)
+        first, second = ranks.total(torch.stack((centred.sum(axes), centred.square().sum(axes)))) / n
+        variance = second - first**2
+        if self.training and self.track_running_stats:
+            self._track((shift + first).detach(), variance.detach() * (n / (n - 1)))
+        scale = torch.rsqrt(variance + self.eps)
+        if self.weight is not None:
+            scale = scale * self.weight
+        y: Tensor = (centred - first.view(shape)) * scale.view(shape)
+        if self.bias is not None:
+            y = y + self.bias.view(shape)
+        return y.to(input.dtype)
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics towards those of a batch."""
+        assert self.running_mean is not None  # for the type checker: all three are there, or none
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        share = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean.to(self.running_mean), share)
+        self.running_var.lerp_(variance.to(self.running_var), share)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2 or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"input must be (batch, {self.num_features}, ...), got shape {tuple(input.shape)}"
+            )
+
+
+class ActingBatchNorm(BatchNorm):
+    """The same with what timm's `BatchNormAct2d` does besides: a dropout and an activation of its own."""
+
+    drop: nn.Module
+    act: nn.Module
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise (batch, channels, ...), then drop and activate."""
+        y: Tensor = self.act(self.drop(super().forward(input)))
+        return y
+
+
+def synchronised(module: nn.Module) -> nn.Module:
+    """Make every `nn.BatchNorm1d`, `2d` and `3d` of a module tree one over all ranks, in place; timm's too.
+
+    Each changes its class and nothing else: parameters, buffers, hooks, modes and whatever else refers to it
+    stay as they are.
+
+    Args:
+        module: any module, a batch normalisation itself too.
+
+    Returns:
+        The same module.
+
+    Raises:
+        ValueError: a part that is a batch normalisation of another kind, whose own forward pass would be
+            lost. Nothing is changed then.
+
+    Example:
+        >>> type(synchronised(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))[1]).__name__
+        'BatchNorm'
+    """
+    parts = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
+    for name, part in parts:
+        known = (*_PLAIN, BatchNorm, ActingBatchNorm, nn.SyncBatchNorm)
+        if type(part) not in known and not _acts(part):
+            raise ValueError(
+                f"batch normalisation must be nn.BatchNorm1d, 2d or 3d to be synchronised, got "
+                f"{type(part).__name__} at {name or 'the root'!r}"
+            )
+    for _, part in parts:
+        if type(part) in _PLAIN:
+            part.__class__ = BatchNorm
+        elif _acts(part):
+            part.__class__ = ActingBatchNorm
+    return module
+
+
+def _acts(part: nn.Module) -> bool:
+    return (type(part).__module__, type(part).__name__) == _ACTING
+
+
+@torch.no_grad()
+def follow(target: nn.Module, source: nn.Module, decay: float) -> None:
+    """Move the parameters of a module towards those of another, in place, and copy the buffers.
+
+    Args:
+        target: what moves, e.g. a teacher.
+        source: what it follows; parameters and buffers of the same names and shapes.
+        decay: share of the target that stays, in [0, 1]; 0 copies.
+
+    Raises:
+        ValueError: the modules differ in names or shapes, or the decay is out of range.
+
+    Example:
+        >>> teacher, student = nn.Linear(2, 2), nn.Linear(2, 2)
+        >>> follow(teacher, student, decay=0.0)
+        >>> torch.equal(teacher.weight, student.weight)
+        True
+    """
+    check_decay(decay)
+    move(parameters_of(target), parameters_of(source), decay)
+    copy(buffers_of(target), buffers_of(source))
+
+
+def move(targets: Mapping[str, Tensor], sources: Mapping[str, Tensor], decay: float) -> None:
+    """Average tensors by name, in place."""
+    _check_names(targets, sources)
+    averaged = [name for name, target in targets.items() if target.is_floating_point() or target.is_complex()]
+    if averaged:  # all in one go, which matters on a device
+        given = [sources[name].to(targets[name]) for name in averaged]
+        torch._foreach_lerp_([targets[name] for name in averaged], given, 1 - decay)
+    for name in targets.keys() - averaged:  # a counter has no average
+        targets[name].copy_(sources[name])
+
+
+def copy(targets: Mapping[str, Tensor], sources: Mapping[str, Tensor]) -> None:
+    """Copy tensors by name, in place."""
+    _check_names(targets, sources)
+    for name, target in targets.items():
+        target.copy_(sources[name])
+
+
+def _check_names(targets: Mapping[str, Tensor], sources: Mapping[str, Tensor]) -> None:
+    ours = {name: tuple(tensor.shape) for name, tensor in targets.items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in sources.items()}
+    if ours != theirs:
+        odd = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+        raise ValueError(
+            f"weights must have the same names and shapes, got {odd[0]!r} of shape {ours.get(odd[0])} here "
+            f"and {theirs.get(odd[0])} there ({len(odd)} differ)"
+        )
+
+
+def check_decay(decay: float) -> float:
+    """Return the decay, or say that it must lie in [0, 1]."""
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay must lie in [0, 1], got {decay}")
+    return float(decay)
+
+
+def parameters_of(module: nn.Module) -> dict[str, Tensor]:
+    """By name; tied ones once."""
+    return {name: parameter.detach() for name, parameter in module.named_parameters()}
+
+
+def buffers_of(module: nn.Module) -> dict[str, Tensor]:
+    """By name."""
+    return dict(module.named_buffers())
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name."""
+    return parameters_of(module) | buffers_of(module)
+
+
+def clones(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies of tensors, without their graphs."""
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}

@@ -6,10 +6,19 @@ r"""World models: an encoder and an action-conditioned predictor of its latents,
 Observations and actions are standardized by their mean and standard deviation in the training data. The
 predictor starts near standing still: its linear part is small and the last layer of its network 0. One frame
 shows no velocity: where observations hold none, set `context` to 2 or more.
+
+Dynamics: anything that encodes observations and predicts latents under actions.
+
+    encode    observations (..., time, *obs)                           -> latents (..., time, dim)
+    rollout   latents (..., context, dim), actions (..., horizon, m)   -> latents (..., horizon, dim)
+
+Action i of a rollout leads from the latent before it to latent i of the result. `context` is the number of
+frames that a prediction needs: one frame shows no velocity. Planners, certificates and evaluations take any
+`Dynamics`: a trained `WorldModel`, a fitted linear transition, a simulator, models of other packages.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,7 +27,7 @@ from torch import Tensor, nn
 from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
 from isojepa.encoders.mlp import MLP
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import evaluating
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
 from isojepa.worlds.source import Source
@@ -306,3 +315,53 @@ class WorldModelSpec(Spec):
             actions=context.actions,
             seed=context.seed,
         )
+
+
+@runtime_checkable
+class Dynamics(Protocol):
+    """An action-conditioned model of latents."""
+
+    @property
+    def context(self) -> int:
+        """Number of latents that a prediction starts from."""
+        ...
+
+    def encode(self, observations: Any) -> Tensor:
+        """Latents (..., time, dim) of observations (..., time, *obs), each frame by itself."""
+        ...
+
+    def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Latents (..., horizon, dim) after actions (..., horizon, m), from latents (..., context, dim)."""
+        ...
+
+
+class Stepwise:
+    """Base class of dynamics that are given by one step: context 1, rollouts step by step.
+
+    Observations are latents already, unless a subclass encodes them.
+
+    Example:
+        >>> class Integrator(Stepwise):
+        ...     def step(self, h, a):
+        ...         return h + a
+        >>> Integrator().rollout(torch.zeros(1, 2), torch.ones(3, 2))[:, 0]
+        tensor([1., 2., 3.])
+    """
+
+    context: int = 1
+
+    def step(self, h: Tensor, a: Tensor) -> Tensor:
+        """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""
+        raise NotImplementedError(f"{type(self).__name__} must define step(h, a)")
+
+    def encode(self, observations: Any) -> Tensor:
+        """Observations (..., time, dim) as they are."""
+        return torch.as_tensor(observations)
+
+    def rollout(self, latents: Tensor, actions: Tensor) -> Tensor:
+        """Latents (..., horizon, dim) after each action."""
+        h, visited = latents[..., -1, :].reshape(-1, latents.shape[-1]), []
+        for action in actions.reshape(-1, *actions.shape[-2:]).unbind(-2):
+            h = self.step(h, action)
+            visited.append(h)
+        return torch.stack(visited, -2).view(*actions.shape[:-1], h.shape[-1])

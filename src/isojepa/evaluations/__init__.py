@@ -2,15 +2,17 @@
 
 from isojepa.evaluations.evaluation import Evaluation
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.few_shot import FewShot, few_shot
-from isojepa.evaluations.held_out import Recovery, Spread, default_evaluations
-from isojepa.evaluations.kernel import kernel_probe
-from isojepa.evaluations.linear import linear_probe
-from isojepa.evaluations.neighbors import neighbors_probe, radius_probe
-from isojepa.evaluations.online import LinearProbe, Neighbors, Rank
+from isojepa.evaluations.few_shot import FewShot, few_shot, transfer
+from isojepa.evaluations.online import LinearProbe, Neighbors, Rank, Recovery, Spread, default_evaluations
+from isojepa.evaluations.probes import (
+    Score,
+    kernel_probe,
+    linear_probe,
+    neighbors_probe,
+    radius_probe,
+    share_interval,
+)
 from isojepa.evaluations.rank import alpha_req, lidar, rankme
-from isojepa.evaluations.scores import Score, share_interval
-from isojepa.evaluations.transfer import transfer
 
 __all__ = [
     "Evaluation",

@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count
-from isojepa.encoders.model import Encoder, Headed, Model, as_model, device_of, module_of
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import Encoder, Headed, Model, as_model, device_of, evaluating, module_of
 from isojepa.names import choose
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.resample import whole
+from isojepa.worlds.images.augmentations import whole
+from isojepa.worlds.images.pictures import Part, Pictures
 
 
 @runtime_checkable

@@ -19,12 +19,8 @@ from torch import nn
 
 from isojepa.arguments import checked
 from isojepa.exports.card import card
-from isojepa.exports.folder import MANIFEST, check_place, staged
-from isojepa.exports.onnx_file import write_onnx
-from isojepa.exports.safetensors_file import write_safetensors
-from isojepa.exports.subject import Subject, open_subject
-from isojepa.exports.timm_file import write_timm
-from isojepa.exports.written import Written
+from isojepa.exports.formats import write_onnx, write_safetensors, write_timm
+from isojepa.exports.subject import MANIFEST, Subject, Written, check_place, open_subject, staged
 from isojepa.files import plain, write_json, write_text
 from isojepa.names import choose
 from isojepa.training.records import Record

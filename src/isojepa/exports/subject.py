@@ -1,6 +1,18 @@
-"""What is exported: the model of a record, what it is fed, and what is known of it."""
+"""What is exported: the model of a record, what it is fed, and what is known of it.
 
-from collections.abc import Callable, Collection, Sequence
+What a model is fed, and what else a record tells of its source, looked at before it is used.
+
+The folder of an export: whole or not there, and nothing of others is ever written over.
+
+What a writer of a format leaves.
+"""
+
+import contextlib
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +24,93 @@ from torch import Tensor, nn
 from isojepa import runs
 from isojepa.config import config_from
 from isojepa.encoders.backbones import Backbone
-from isojepa.encoders.model import Headed, as_model
-from isojepa.encoders.modes import embed
-from isojepa.exports.inputs import Input, input_of, known_of
-from isojepa.names import choose
+from isojepa.encoders.model import Headed, as_model, embed
+from isojepa.files import check_folder
+from isojepa.names import choose, shown
 from isojepa.registry import Context, changed
 from isojepa.seeds import generator
 from isojepa.training.checkpoints import weights_so_far
 from isojepa.training.records import Record
 from isojepa.watching.numbers import measure
-from isojepa.worlds.images.parts import fingerprint
+from isojepa.worlds.images.pictures import fingerprint
 from isojepa.worlds.images.source import Images, ImagesSpec
 from isojepa.worlds.source import Source, summary
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a model is fed.
+
+    Attributes:
+        shape: of one observation; (channels, size, size) of a picture.
+        mean, std: of each channel, that pixels in [0, 1] are normalised by; None for what is no picture, or
+            where nobody knows.
+        pictures: whether observations are pictures.
+    """
+
+    shape: tuple[int, ...]
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    pictures: bool = False
+
+
+def known_of(told: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What a result says of its source; what a source of somebody else's says besides is left out.
+
+    Raises:
+        ValueError: something is not of its kind.
+    """
+    good: dict[str, Callable[[Any], bool]] = {
+        "shapes": lambda value: all(map(_is_shape, value)) if isinstance(value, list | tuple) else False,
+        "size": _is_count,
+        "classes": _is_count,
+        "skipped": _is_count,
+        "kind": lambda value: isinstance(value, str),
+        "fingerprint": lambda value: isinstance(value, str),
+        **dict.fromkeys(("mean", "std"), _is_numbers),
+    }
+    known = {key: told[key] for key in good if told.get(key) is not None}
+    for key, value in known.items():
+        if not good[key](value):
+            raise ValueError(f"{path / 'result.json'}: {key} of its source cannot be {shown(value)}")
+    return known
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(_is_count(side) and side for side in value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(number, int | float) and math.isfinite(number) for number in value
+    )
+
+
+def input_of(known: Mapping[str, Any], shape: Sequence[int] | None) -> Input:
+    """What a model is fed, from what is known of its source, or a shape that somebody gives.
+
+    Raises:
+        ValueError: nobody knows the shape, or mean and std do not fit it.
+    """
+    if shape is None and known.get("shapes"):
+        shape = max(known["shapes"], key=math.prod)  # global views are the largest
+    if not _is_shape(shape):
+        raise ValueError(
+            f"shape of an observation must be positive integers, got {shape}: where the record does not tell "
+            "it, give it, --shape 3 224 224"
+        )
+    sides = tuple(shape or ())
+    mean, std = known.get("mean"), known.get("std")
+    if mean is None or std is None:
+        return Input(sides, pictures=len(sides) == 3)
+    if len(sides) != 3 or not len(mean) == len(std) == sides[0] or min(std) <= 0:
+        raise ValueError(f"mean and std must be {sides[0]} numbers, std positive, got {mean} and {std}")
+    return Input(sides, tuple(map(float, mean)), tuple(map(float, std)), True)
+
 
 WHAT = {"features": "what probes and users read", "embedding": "what the loss saw, behind the projector"}
 _ROWS = 512  # states whose embeddings are tested for Gaussianity
@@ -214,3 +301,78 @@ def _tested(trained: nn.Module, source: Source, given: Input, told: dict[str, An
         "other_data": bool(known and told.get("fingerprint") not in (None, known)),
         **{key: numbers[key] for key in kept},
     }
+
+
+MANIFEST = "export.json"
+NAMES = (MANIFEST, "README.md", "config.json", "model.safetensors", "model.onnx")
+
+
+def check_place(out: Path, again: bool) -> None:
+    """See that a folder may be written.
+
+    Args:
+        out: the folder.
+        again: an earlier export there may be replaced.
+
+    Raises:
+        ValueError: it holds something else, or an export that is to stay.
+    """
+    check_folder(out)
+    names = sorted(os.listdir(out)) if out.is_dir() else []
+    foreign = [name for name in names if name not in NAMES]
+    if foreign or (names and MANIFEST not in names):
+        raise ValueError(
+            f"{out} must be a new folder, or an export, got one that holds {(foreign or names)[0]!r}: choose "
+            "another --out; nothing in it was touched"
+        )
+    if names and not again:
+        raise ValueError(f"{out} holds an export already: add --again to replace it, or choose another --out")
+
+
+@contextlib.contextmanager
+def staged(out: Path, again: bool) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `out` when all went well; else it is removed.
+
+    Raises:
+        ValueError: as of `check_place`.
+        OSError: it cannot be written.
+    """
+    check_place(out, again)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f".{out.name}.{secrets.token_hex(8)}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        check_place(out, again)  # as it is now
+        if out.is_dir():
+            earlier = out.with_name(f".{out.name}.{secrets.token_hex(8)}.old.tmp")
+            os.rename(out, earlier)
+            os.rename(temporary, out)
+            shutil.rmtree(earlier, ignore_errors=True)
+        else:
+            os.rename(temporary, out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Written:
+    """One file, read back and compared.
+
+    Attributes:
+        file: its name in the folder.
+        difference: the largest, between what the file and the model give for made-up observations.
+        reader: what read it back; empty if nothing could.
+        library: that opens it, as hubs name it.
+        loading: Python that loads it and calls it.
+        notes: what to know besides.
+        normalises: whether it takes pixels in [0, 1] and normalises them itself.
+    """
+
+    file: str
+    difference: float
+    reader: str
+    library: str
+    loading: str
+    notes: tuple[str, ...] = ()
+    normalises: bool = False

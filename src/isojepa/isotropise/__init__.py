@@ -1,9 +1,7 @@
 """Isotropise: weigh recorded pairs towards what the theorems assume."""
 
-from isojepa.isotropise.effect import Effect
-from isojepa.isotropise.isotropise import Isotropised, isotropise
-from isojepa.isotropise.pair_law import PairLaw, measure_pairs
-from isojepa.isotropise.proxy import principal_components, project
+from isojepa.isotropise.isotropise import Effect, Isotropised, isotropise
+from isojepa.isotropise.weighing import PairLaw, measure_pairs, principal_components, project
 
 __all__ = [
     "Effect",

@@ -17,11 +17,13 @@ strength, pairs are also turned round more often, up to half of them: then both 
 only ever choose among pairs that exist. Where the data have none, e.g. slow motion through a region that is
 only crossed fast, no weight makes one: that takes other data, and the effect shows it as few effective pairs
 or as a distance that stays.
+
+What isotropising did to the law of recorded pairs: measures before and after.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,80 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import checked
-from isojepa.isotropise.effect import Effect
-from isojepa.isotropise.pair_law import PairLaw, common_rho, lagged, measure_pairs, whitening
-from isojepa.isotropise.proxy import stand_in
-from isojepa.isotropise.weighing import WEIGHERS, Frame, Sample, Weigher
+from isojepa.isotropise.weighing import (
+    WEIGHERS,
+    Frame,
+    PairLaw,
+    Sample,
+    Weigher,
+    common_rho,
+    lagged,
+    measure_pairs,
+    stand_in,
+    whitening,
+)
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.recorded import Arrays, Recorded
+from isojepa.worlds.trajectories import Arrays, Recorded
+
+_SENTENCES = {
+    "effective_pairs": "pairs that count, out of the recorded ones",
+    "effective_paths": "paths that count",
+    "gaussianity": "distance of the states from a Gaussian",
+    "transition": "distance of the pairs from a Gaussian process of one rate",
+    "isotropy": "fastest over slowest rate; should be below 2",
+    "stationarity": "distance between the two ends of the pairs",
+}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What was given and what it did.
+
+    Attributes:
+        method, strength: as asked for.
+        of: "states", or "proxy" when the weights were computed from one: then so are the measures.
+        stride: of the pairs, before and after.
+        rho: correlation that was aimed at; NaN for "stride".
+        scale: standard deviations that were aimed at, in those of the data, per coordinate.
+        before, after: measures of the law of pairs.
+        clipped: number of pairs whose weight was cut.
+        effective_unclipped: effective pairs without the cut.
+        missed: largest distance of a moment from the one aimed at, in its standard deviations.
+    """
+
+    method: str
+    strength: float
+    of: str
+    stride: tuple[int, int]
+    rho: float
+    scale: tuple[float, ...]
+    before: PairLaw
+    after: PairLaw
+    clipped: int
+    effective_unclipped: float
+    missed: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [f"{self.method}, strength {self.strength:g}, measured on the {self.of}"]
+        for name, sentence in _SENTENCES.items():
+            before, after = getattr(self.before, name), getattr(self.after, name)
+            rows.append(f"  {name:<16} {before:>10.4g} -> {after:<10.4g} {sentence}")
+        if self.stride[0] != self.stride[1]:
+            rows.append(f"  {'stride':<16} {self.stride[0]:>10} -> {self.stride[1]:<10} steps of a pair")
+        if self.clipped:
+            rows.append(
+                f"  {self.clipped} weights were cut; without that there are "
+                f"{self.effective_unclipped:.4g} effective pairs"
+            )
+        if self.missed > 0.05:
+            rows.append(f"  The aim was missed by up to {self.missed:.2g} standard deviations of a moment")
+        return "\n".join(rows)
+
 
 METHODS = (*WEIGHERS, "stride")
 _ROOM = 2.0  # standard deviations of the target that must fit within the data's range
@@ -81,7 +150,7 @@ def isotropise(
         stride: of the pairs, when the source is not `Recorded`; 1 by default.
         strides: candidates for the method "stride"; by default powers of two up to a third of a path.
         proxy: coordinates to isotropise in place of the states: values beside them, or a function of
-            observations such as an encoder in evaluation mode (see `isojepa.isotropise.proxy`).
+            observations such as an encoder in evaluation mode (see `isojepa.isotropise.weighing`).
         rho: correlation to aim at; by default the one of the geometric mean of the data's rates.
         scale: standard deviations to aim at for each whitened coordinate, in (0, 1]; by default what fits.
         least: effective pairs that must be left.

@@ -2,6 +2,7 @@
 
 from isojepa.laws.densities import (
     Density,
+    Empirical,
     GeneralizedNormal,
     Law,
     Mixture,
@@ -10,10 +11,8 @@ from isojepa.laws.densities import (
     Uniform,
     bimodal,
 )
-from isojepa.laws.domains import SpectrumWarning
-from isojepa.laws.empirical import Empirical
 from isojepa.laws.normal_scores import NormalScores
-from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
+from isojepa.laws.sturm_liouville import Eigensystem, SpectrumWarning, eigensystem
 
 __all__ = [
     "Density",

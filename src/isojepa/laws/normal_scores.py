@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from isojepa.laws.densities import Density
-from isojepa.laws.domains import Domain, find_domain, log_density_of
+from isojepa.laws.sturm_liouville import Domain, find_domain, log_density_of
 
 TOLERANCE = 1e-7
 _SCORE_TOLERANCE = 1e-5  # of y

@@ -9,7 +9,7 @@ t), and phi_k has exactly k zeros (Sturm's oscillation theorem), so phi_1 is mon
 whitened, aligned embedding learns; it is affine for the normal law alone, where phi_k is Hermite's polynomial
 and lambda_k = k (Sprekeler, Zito & Wiskott 2014; Klindt, LeCun & Balestriero 2026, Appendix B).
 
-Finite volumes on N equal cells of the coordinate s of `isojepa.laws.domains`: masses m = p z'(s) at the
+Finite volumes on N equal cells of the coordinate s of a domain: masses m = p z'(s) at the
 middles, conductances k = p / z'(s) at the faces. The symmetric tridiagonal matrix with
 
     off-diagonal  -k_f / sqrt(m_i m_{i+1}),      diagonal  (k_left + k_right) / m_i
@@ -17,8 +17,38 @@ middles, conductances k = p / z'(s) at the faces. The symmetric tridiagonal matr
 needs only differences of log p, annihilates sqrt(m) exactly, and has errors O(N^-2) for smooth p. N doubles,
 with Richardson's extrapolation, until two extrapolations agree; then the domain grows until that changes
 nothing. What is left is reported in `error`.
+
+Where a density lives on the line, a coordinate that resolves it, and how fast its tails fall.
+
+A density p is known by log p alone, so far tails do not underflow. The domain of drop T is the interval where
+log p is within T of its maximum, cut to the support. On it the coordinate s with
+
+    z(s) = median + S sinh(s),   S twice the interquartile range,
+
+is even near the middle and logarithmic far out: one grid serves light and heavy tails. Between two finite
+ends the coordinate is z itself.
+
+The generator f'' + (log p)' f' has the spectrum of the Schroedinger operator -f'' + V f with the potential
+V = s^2 / 4 + s' / 2, s = (log p)'. Where V stays bounded far out, the spectrum above its limit is continuous
+(Persson 1960). With log p ~ -|z|^b the potential diverges exactly for b > 1, i.e. where the score does; the
+exponent is read off as b = d log|log p| / d log|z| where p has dropped by e^-10000, and b <= 1.005 counts as
+bounded.
+
+A law cut into cells, and the reversible jump process between them.
+
+The line is cut where equal shares of p^(1/3) lie, which for a given number of cells makes the variance
+within them smallest (Panter & Dite 1951), mixed with a small share of even cells so that tails stay resolved.
+With the mass m_i and the mean c_i of each cell and the density p_f at each face, jumps go at the rates
+
+    i -> i + 1:  p_f / (m_i (c_{i+1} - c_i)),        i + 1 -> i:  p_f / (m_{i+1} (c_{i+1} - c_i)).
+
+They are reversible with respect to m whatever the cells are, and approach the Langevin diffusion of
+`isojepa.laws.sturm_liouville` like the square of the cells' width. For a normal law c is an eigenvector
+with the eigenvalue 1 exactly, since p' = -z p. The transition matrix over a time t is symmetric up to the
+masses and comes from the eigenvectors of a symmetric tridiagonal matrix.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -28,15 +58,180 @@ from numpy.typing import ArrayLike
 
 from isojepa.arguments import checked
 from isojepa.laws.densities import Density
-from isojepa.laws.domains import (
-    DROP,
-    Domain,
-    SpectrumWarning,
-    checked_support,
-    continuum,
-    find_domain,
-    log_density_of,
-)
+
+_FALL = 1.0  # of log p at least, at the farthest place that is looked at
+DROP = 50.0  # e^-50 of the peak: far beyond what the first eigenfunctions weigh
+_FAR_DROP = 1e4
+_EXPONENT = 1.005  # above it the score diverges; slowly varying factors move the estimate by about 0.001
+_STEP = 1e-3  # relative, of the differences that read the exponent off
+_PROBES = 4001
+_FARTHEST = 45.0  # sinh of it is 2e19
+
+
+class SpectrumWarning(UserWarning):
+    """Eigenvalues that are not what was asked for: a continuous spectrum, or too coarse a grid."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """An interval with a coordinate s on it.
+
+    Attributes:
+        low, high: its ends in z.
+        centre, scale: of the coordinate z = centre + scale sinh(s); scale inf for z = centre + s.
+        drop: log p at the ends is this far below its maximum, but at ends of the support.
+    """
+
+    low: float
+    high: float
+    centre: float
+    scale: float
+    drop: float
+
+    def to_z(self, s: np.ndarray) -> np.ndarray:
+        """z of s."""
+        return self.centre + (s if math.isinf(self.scale) else self.scale * np.sinh(s))
+
+    def to_s(self, z: np.ndarray) -> np.ndarray:
+        """s of z."""
+        offset = np.asarray(z, np.float64) - self.centre
+        return offset if math.isinf(self.scale) else np.arcsinh(offset / self.scale)
+
+    def log_slope(self, s: np.ndarray) -> np.ndarray:
+        """log dz/ds."""
+        return np.zeros_like(s) if math.isinf(self.scale) else np.log(self.scale * np.cosh(s))
+
+    def nodes(self, cells: int) -> np.ndarray:
+        """The ends and middles of equal cells in s: (2 cells + 1,), middles at the odd places."""
+        low, high = self.to_s(np.array([self.low, self.high]))
+        return np.linspace(low, high, 2 * cells + 1)
+
+
+def log_density_of(law: Density, z: np.ndarray) -> np.ndarray:
+    """log p at z, checked.
+
+    Raises:
+        ValueError: the law gives another shape, NaN or +inf.
+    """
+    values = np.asarray(law.log_density(z), np.float64)
+    if values.shape != z.shape:
+        raise ValueError(f"log_density must keep the shape {z.shape}, got {values.shape}")
+    if np.isnan(values).any() or (values == np.inf).any():
+        worst = z[np.isnan(values) | (values == np.inf)][0]
+        raise ValueError(f"log_density must be a number or -inf, got NaN or inf at z = {worst:.6g}")
+    return values
+
+
+def find_domain(law: Density, drop: float = DROP) -> Domain:
+    """The interval where log p is within `drop` of its maximum.
+
+    Raises:
+        ValueError: the support is no interval, or the density is zero wherever it was looked at.
+    """
+    low, high = checked_support(law)
+    probes = _probes(low, high)
+    values = log_density_of(law, probes)
+    if not np.isfinite(values).any():
+        raise ValueError(
+            f"the density must be positive somewhere on its support, got support ({low}, {high})"
+        )
+    for end, value in ((low, values[0]), (high, values[-1])):
+        if math.isinf(end) and value >= values.max() - _FALL:
+            raise ValueError(f"the density must fall to 0 towards {end:g}, got one without a finite integral")
+    inside = np.flatnonzero(values >= values.max() - drop)
+    level = float(values.max()) - drop
+    first, last = int(inside[0]), int(inside[-1])
+    left = low if first == 0 else _crossing(law, probes[first], probes[first - 1], level)
+    right = high if last == len(probes) - 1 else _crossing(law, probes[last], probes[last + 1], level)
+    left = float(probes[0]) if math.isinf(left) else left
+    right = float(probes[-1]) if math.isinf(right) else right
+    if math.isfinite(low) and math.isfinite(high):
+        return Domain(left, right, (left + right) / 2, math.inf, drop)
+    first_quarter, median, last_quarter = _quartiles(probes, values)
+    return Domain(left, right, median, 2 * (last_quarter - first_quarter), drop)
+
+
+def checked_support(law: Density) -> tuple[float, float]:
+    """The support of a law.
+
+    Raises:
+        ValueError: the law has none, or its ends are not in order.
+    """
+    if not hasattr(law, "log_density") or not hasattr(law, "support"):
+        raise ValueError(f"law must have log_density and support, got {type(law).__name__}")
+    if isinstance(law, type):
+        raise ValueError(f"law must be an object, got the class {law.__name__}: write {law.__name__}()")
+    try:
+        low, high = (float(end) for end in law.support)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"support must be an interval (low, high), got {law.support!r}") from error
+    if not low < high:
+        raise ValueError(f"support must be an interval (low, high) with low < high, got ({low}, {high})")
+    return low, high
+
+
+def continuum(law: Density) -> float:
+    """Where the continuous spectrum of the generator begins; inf if there is none.
+
+    Read off the tails as the module says; for a law that was given as numbers alone it is an estimate.
+    """
+    low, high = checked_support(law)
+    probes = _probes(low, high)
+    values = log_density_of(law, probes)
+    top, begins = float(values.max()), math.inf
+    for end, outward, heights in ((low, probes[::-1], values[::-1]), (high, probes, values)):
+        if math.isfinite(end):
+            continue
+        far = int(np.flatnonzero(heights >= top - _FAR_DROP)[-1])
+        z = float(outward[far])
+        if far + 1 < len(outward):
+            z = _crossing(law, z, float(outward[far + 1]), top - _FAR_DROP)
+        inner, here = top - log_density_of(law, np.array([z * (1 - _STEP), z]))
+        if inner > 0 and np.log(here / inner) <= -_EXPONENT * math.log1p(-_STEP):
+            begins = min(begins, max(_potential(law, z), 0.0))
+    return begins
+
+
+def _potential(law: Density, z: float) -> float:
+    """V at z, by central differences."""
+    step = _STEP * abs(z)
+    a, b, c = log_density_of(law, np.array([z - step, z, z + step]))
+    score, bend = (c - a) / (2 * step), (c - 2 * b + a) / step**2
+    return float(score**2 / 4 + bend / 2)
+
+
+def _probes(low: float, high: float) -> np.ndarray:
+    """Points to look at: even near the middle, logarithmic far out, inside the support."""
+    if math.isfinite(low) and math.isfinite(high):
+        edges = np.linspace(low, high, 2 * _PROBES + 1)
+        return edges[1::2]
+    far = np.sinh(np.linspace(0, _FARTHEST, _PROBES))
+    near = np.linspace(0, 10, _PROBES)[1:]
+    reach = np.union1d(far, near)
+    if math.isfinite(low):
+        return low + reach[1:]
+    if math.isfinite(high):
+        return high - reach[:0:-1]
+    return np.concatenate((-reach[:0:-1], reach))
+
+
+def _crossing(law: Density, inside: float, outside: float, level: float) -> float:
+    """The point between two where log p falls below a level, by cutting into 64 again and again."""
+    for _ in range(9):
+        points = np.linspace(inside, outside, 65)
+        fallen = log_density_of(law, points[1:-1]) < level
+        first = int(np.argmax(fallen)) + 1 if fallen.any() else 64
+        inside, outside = float(points[first - 1]), float(points[first])
+    return inside
+
+
+def _quartiles(z: np.ndarray, values: np.ndarray) -> list[float]:
+    """Quartiles of the density on the points z, by the trapezoid rule."""
+    density = np.exp(values - values.max())
+    mass = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(z))))
+    quartiles: list[float] = np.interp([0.25, 0.5, 0.75], mass / mass[-1], z).tolist()
+    return quartiles
+
 
 _FIRST, _LAST = 512, 1 << 15  # cells of the coarsest and of the finest grid
 _GROWTH = 1.6  # of the drop that defines the domain
@@ -315,3 +510,186 @@ def _sign_changes(values: np.ndarray, mass: np.ndarray) -> int:
     weighed = np.sqrt(mass) * values
     signs = np.sign(weighed[np.abs(weighed) > _SEEN * np.abs(weighed).max()])
     return int((signs[1:] != signs[:-1]).sum())
+
+
+PIECES = 16  # equally likely pieces of each cell, within which a draw is uniform
+_FINE = 64  # points per cell from which masses and means are summed
+_EVEN = 0.1  # share of the cells that is even in the domain's coordinate
+_TAIL = 1e-12  # mass beyond which there is only the last cell: less would drown in rounding
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A law cut into K cells, with the spectrum of the jumps between them.
+
+    Attributes:
+        faces: (K - 1,) inner ends of the cells.
+        mass: (K,) probabilities.
+        means: (K,) of z within each cell, centred and divided by the law's deviation.
+        pieces: (K, PIECES + 1) ends of the equally likely pieces of each cell.
+        within: share of the variance of z that lies within cells.
+        blur: the same without the two outermost cells, which hold the tails.
+        eigenvalues: (K,) of the jumps' generator, in increasing order from 0.
+        vectors: (K, K) orthonormal columns; sqrt(mass) is the first.
+    """
+
+    faces: np.ndarray
+    mass: np.ndarray
+    means: np.ndarray
+    pieces: np.ndarray
+    within: float
+    blur: float
+    eigenvalues: np.ndarray
+    vectors: np.ndarray
+
+    def correlation(self, time: float) -> float:
+        """Correlation of z with itself a time later."""
+        return float(self._shares() @ np.exp(-self.eigenvalues * time))
+
+    def time_of(self, rho: float) -> float:
+        """The time after which the correlation of z is rho, below 1 - within."""
+        shares = self._shares()
+        if self.eigenvalues[1] <= 1e-14 * self.eigenvalues[-1]:  # rounding: eigenvalues below are unknown
+            raise ValueError("the law must not fall into parts that are never left, got wells too deep")
+
+        def excess(time: float) -> float:
+            return float(shares @ np.exp(-self.eigenvalues * time)) - rho
+
+        high = 1.0 / float(self.eigenvalues[1])
+        while excess(high) > 0:
+            high *= 2
+        return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14, maxiter=1000))
+
+    def _shares(self) -> np.ndarray:
+        """Shares of the variance of z by eigenvector; they sum to 1 - within."""
+        shares: np.ndarray = (self.vectors.T @ (np.sqrt(self.mass) * self.means)) ** 2
+        shares[0] = 0.0
+        return shares
+
+    def transition(self, time: float) -> np.ndarray:
+        """(K, K) probabilities of jumping from each cell to each other within a time."""
+        half = self.vectors * np.exp(-self.eigenvalues * time / 2)
+        root = np.sqrt(self.mass)
+        # exact probabilities are positive: what is below 0 is rounding, of order 1e-16
+        joint = np.maximum(half @ half.T, 0.0) * np.outer(root, root)
+        joint = (joint + joint.T) / 2
+        transition: np.ndarray = joint / joint.sum(1, keepdims=True)
+        return transition
+
+
+def cut(law: Density, count: int) -> Cells:
+    """Cut a law into cells.
+
+    Args:
+        law: anything with `log_density` and `support`.
+        count: number of cells; fewer where some would be empty.
+
+    Raises:
+        ValueError: the density is not positive and finite on an interval.
+    """
+    domain = find_domain(law)
+    nodes = domain.nodes(_FINE * count)
+    ends, middles = nodes[::2], nodes[1::2]
+    log_p = log_density_of(law, domain.to_z(middles))
+    positive = np.flatnonzero(np.isfinite(log_p))
+    if len(positive) < positive[-1] - positive[0] + 1:
+        raise ValueError("the density must be positive on one interval, got a gap inside its support")
+    weight = np.exp(log_p - log_p.max() + domain.log_slope(middles))
+    share = weight / weight.sum()
+    z = domain.to_z(middles)
+    below = np.concatenate(([0.0], np.cumsum(share)))
+    spread = np.exp((log_p - log_p.max()) / 3 + domain.log_slope(middles))
+    even = ((below[1:] > _TAIL) & (_reversed_sum(share) > _TAIL)).astype(np.float64)
+    density = (1 - _EVEN) * spread / spread.sum() + _EVEN * even / even.sum()
+    place = np.cumsum(density * (even > 0)) / (density * (even > 0)).sum()
+    inner = np.unique(np.searchsorted(place, np.arange(1, count) / count) + 1)
+    inner = inner[(inner > 0) & (inner < len(share))]
+    starts = np.concatenate(([0], inner))
+    mass = np.add.reduceat(share, starts)
+    means = np.add.reduceat(share * z, starts) / mass
+    centre = share @ z
+    variance = float(share @ (z - centre) ** 2)
+    faces = domain.to_z(ends[inner])
+    # p at the faces in the units of `share`: probability per length
+    log_total = math.log(weight.sum() * (ends[1] - ends[0]))
+    at_faces = np.exp(log_density_of(law, faces) - log_p.max() - log_total)
+    eigenvalues, vectors = _spectrum(mass, at_faces / np.diff(means))
+    cell = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(share))))
+    inside = np.add.reduceat(share * (z - means[cell]) ** 2, starts) / variance
+    return Cells(
+        faces=faces,
+        mass=mass,
+        means=(means - centre) / math.sqrt(variance),
+        pieces=_pieces(domain.to_z(ends), share, starts),
+        within=float(inside.sum()),
+        blur=float(inside[1:-1].sum()),
+        eigenvalues=eigenvalues,
+        vectors=vectors,
+    )
+
+
+def _reversed_sum(share: np.ndarray) -> np.ndarray:
+    return np.cumsum(share[::-1])[::-1]
+
+
+def _spectrum(mass: np.ndarray, conductance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and eigenvectors of the jumps, the constant one exact."""
+    diagonal = np.zeros(len(mass))
+    diagonal[:-1] += conductance / mass[:-1]
+    diagonal[1:] += conductance / mass[1:]
+    between = -conductance / np.sqrt(mass[:-1] * mass[1:])
+    eigenvalues, vectors = scipy.linalg.eigh_tridiagonal(diagonal, between)
+    eigenvalues[0] = 0.0
+    vectors[:, 0] = np.sqrt(mass)
+    return np.maximum(eigenvalues, 0.0), vectors
+
+
+def _pieces(ends: np.ndarray, share: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(K, PIECES + 1) points that cut every cell into equally likely pieces."""
+    table = np.empty((len(starts), PIECES + 1))
+    stops = np.concatenate((starts[1:], [len(share)]))
+    for row, start, stop in zip(table, starts, stops, strict=True):
+        below = np.concatenate(([0.0], np.cumsum(share[start:stop])))
+        row[:] = np.interp(np.linspace(0, below[-1], PIECES + 1), below, ends[start : stop + 1])
+    return table
+
+
+def alias_tables(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tables to draw from many discrete laws in constant time (Walker 1977), built for all of them at once.
+
+    A column drawn uniformly is kept with the probability `keep` and replaced by `other` else. Light columns
+    are filled up by heavy ones in the order of their places (Huebschle-Schneider & Sanders 2022).
+
+    Args:
+        rows: (n, K) probabilities, each row of sum 1.
+
+    Returns:
+        keep (n, K) float64 and other (n, K) int32.
+    """
+    n, count = rows.shape
+    weights = np.concatenate((rows * (count / rows.sum(1, keepdims=True)), np.zeros((n, 1))), axis=1)
+    heavy = weights > 1
+    places = np.arange(count + 1)
+    heavy[:, -1] = True
+    next_heavy = np.minimum.accumulate(np.where(heavy, places, count)[:, ::-1], axis=1)[:, ::-1]
+    heavy[:, -1] = False
+    next_light = np.minimum.accumulate(np.where(heavy, count, places)[:, ::-1], axis=1)[:, ::-1]
+    keep = np.ones((n, count + 1))
+    other = np.broadcast_to(places, (n, count + 1)).astype(np.int32)
+    row = np.arange(n)
+    light, big = next_light[:, 0].copy(), next_heavy[:, 0].copy()
+    rest = weights[row, big]
+    for _ in range(count):
+        fill = (rest > 1) & (light < count)  # the heavy column gives to a light one
+        drop = ~fill & (big < count)  # the heavy column has become light: the next one gives to it
+        at = row[fill], light[fill]
+        keep[at], other[at] = weights[at], big[fill]
+        rest[fill] += weights[at] - 1
+        light[fill] = next_light[at[0], at[1] + 1]
+        at = row[drop], big[drop]
+        after = next_heavy[at[0], at[1] + 1]
+        keep[at] = np.where(after < count, rest[drop], 1.0)
+        other[at] = np.where(after < count, after, at[1])
+        rest[drop] += weights[at[0], after] - 1
+        big[drop] = after
+    return np.ascontiguousarray(keep[:, :-1]), np.ascontiguousarray(other[:, :-1])

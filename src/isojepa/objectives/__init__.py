@@ -3,33 +3,28 @@
 from isojepa.objectives import gaussianity
 from isojepa.objectives.alignment import ALIGNMENTS, pairwise, to_centre, to_centre_sum
 from isojepa.objectives.autoencoder import Autoencoder
-from isojepa.objectives.barlow import BarlowTwins
 from isojepa.objectives.coupling import Coupling
 from isojepa.objectives.dino import DINO
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.distillation import Distillation
 from isojepa.objectives.ibot import IBOT
-from isojepa.objectives.image_lejepa import ImageLeJEPA
-from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SlicedInfoNCE, matched_sigma
+from isojepa.objectives.infonce import AnInfoNCE, InfoNCE, SimCLR, SlicedInfoNCE, matched_sigma
 from isojepa.objectives.koleo import koleo
 from isojepa.objectives.latent_dynamics import LatentDynamics
-from isojepa.objectives.lejepa import LeJEPA
-from isojepa.objectives.loss import Loss, Regularizer
+from isojepa.objectives.lejepa import ImageLeJEPA, LeJEPA
 from isojepa.objectives.mae import MAE
 from isojepa.objectives.masked import Masked
 from isojepa.objectives.moco import MoCo
 from isojepa.objectives.mutual import Mutual
-from isojepa.objectives.objective import Objective, OnViews, embed_views
+from isojepa.objectives.objective import Loss, Objective, OnViews, Regularizer, embed_views
 from isojepa.objectives.sigreg import SIGReg
-from isojepa.objectives.simclr import SimCLR
 from isojepa.objectives.sinkhorn import sinkhorn
 from isojepa.objectives.supervised import Supervised
 from isojepa.objectives.swav import SwAV
 from isojepa.objectives.teachers import Teacher
 from isojepa.objectives.teaching import Imitated, Taught
 from isojepa.objectives.untrained import Untrained
-from isojepa.objectives.vicreg import VICReg
-from isojepa.objectives.whitening import Whitening
+from isojepa.objectives.vicreg import BarlowTwins, VICReg, Whitening
 
 __all__ = [
     "ALIGNMENTS",

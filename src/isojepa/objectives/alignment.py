@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from isojepa import ranks
 from isojepa.names import shown
-from isojepa.objectives.loss import at_least_float32, check_floats
+from isojepa.objectives.objective import at_least_float32, check_floats
 
 
 def to_centre(views: Tensor, global_views: int | None = None, centre: Tensor | None = None) -> Tensor:

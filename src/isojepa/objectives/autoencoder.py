@@ -14,10 +14,9 @@ from torch import Tensor
 
 from isojepa.arguments import check_count, checked
 from isojepa.objectives.decoders import Decoder, patches_of
-from isojepa.objectives.loss import Loss, at_least_float32
 from isojepa.objectives.mae import pixel_error
 from isojepa.objectives.masked import used_views
-from isojepa.objectives.objective import Models, Objective
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch
 

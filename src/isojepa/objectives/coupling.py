@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from isojepa import ranks
 from isojepa.arguments import check_count, check_number, checked
-from isojepa.objectives.loss import at_least_float32
+from isojepa.objectives.objective import at_least_float32
 
 
 class Solver(nn.Module):

@@ -21,8 +21,7 @@ import torch
 
 from isojepa.arguments import checked
 from isojepa.objectives.distillation import Distillation, across_views, entropy
-from isojepa.objectives.loss import Loss, check_views
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.objectives.objective import Loss, Models, Objective, check_views, embed_views
 from isojepa.objectives.teachers import Teacher
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch

@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from isojepa import ranks
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.averages import follow
+from isojepa.encoders.layers import follow
 from isojepa.names import choose
-from isojepa.objectives.loss import at_least_float32
+from isojepa.objectives.objective import at_least_float32
 from isojepa.objectives.sinkhorn import sinkhorn
 from isojepa.seeds import generator as make_generator
 

@@ -29,15 +29,14 @@ from torch import Tensor, nn
 
 from isojepa import ranks
 from isojepa.arguments import check_count, check_number, checked
-from isojepa.encoders.averages import follow
+from isojepa.encoders.layers import follow
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.patches import patch_model
 from isojepa.objectives.distillation import Distillation, across_views, entropy
 from isojepa.objectives.koleo import koleo
-from isojepa.objectives.loss import Loss, at_least_float32, check_views
 from isojepa.objectives.masked import check_tokens, token_dim
 from isojepa.objectives.masks import scattered_blocks
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32, check_views, embed_views
 from isojepa.objectives.teachers import Teacher
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch

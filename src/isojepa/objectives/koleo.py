@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from isojepa import ranks
-from isojepa.objectives.loss import at_least_float32, check_samples
+from isojepa.objectives.objective import at_least_float32, check_samples
 
 _EPS = 1e-8  # added to the distance, and to each difference of coordinates as torch's pairwise_distance does
 

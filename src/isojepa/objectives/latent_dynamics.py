@@ -22,8 +22,16 @@ from isojepa.arguments import check_count, check_number, checked
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import module_of
 from isojepa.encoders.world_model import WorldModel
-from isojepa.objectives.loss import Loss, Regularizer, at_least_float32, check_weight, combine
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.objectives.objective import (
+    Loss,
+    Models,
+    Objective,
+    Regularizer,
+    at_least_float32,
+    check_weight,
+    combine,
+    embed_views,
+)
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch

@@ -23,10 +23,9 @@ from isojepa import ranks
 from isojepa.arguments import check_count, check_number, checked
 from isojepa.encoders.patches import patch_model, select
 from isojepa.objectives.decoders import Decoder, patches_of
-from isojepa.objectives.loss import Loss, at_least_float32
 from isojepa.objectives.masked import check_tokens, token_dim, used_views
 from isojepa.objectives.masks import single_patches
-from isojepa.objectives.objective import Models, Objective
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch
 

@@ -40,9 +40,8 @@ from isojepa import ranks
 from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
 from isojepa.encoders.patches import Encoded, PatchModel, patch_model, select
-from isojepa.objectives.loss import Loss, at_least_float32
 from isojepa.objectives.masks import target_blocks, union_size
-from isojepa.objectives.objective import Models, Objective
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32
 from isojepa.objectives.positions import position_dim, sine_positions
 from isojepa.objectives.teachers import Teacher
 from isojepa.registry import Context, Spec, register

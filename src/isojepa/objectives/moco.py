@@ -24,10 +24,8 @@ from torch.nn import functional
 
 from isojepa import ranks
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.norms import synchronised
-from isojepa.encoders.projector import Projector
-from isojepa.objectives.loss import Loss, at_least_float32, check_views
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.encoders.layers import Projector, synchronised
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32, check_views, embed_views
 from isojepa.objectives.teachers import Teacher
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch

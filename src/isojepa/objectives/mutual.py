@@ -28,13 +28,11 @@ from isojepa.encoders.mlp import MLPSpec
 from isojepa.encoders.model import Model, as_model
 from isojepa.objectives.coupling import Coupling
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.objectives.listening import Listened
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import Models, Objective, as_objective
+from isojepa.objectives.objective import Listened, Loss, Models, Objective, as_objective
 from isojepa.objectives.teaching import divided, meeting_views, own_context, own_dim
 from isojepa.registry import Context, Spec, chosen, register
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.paired import Pairing
+from isojepa.worlds.observers import Pairing
 
 PARTNER = "partner"
 

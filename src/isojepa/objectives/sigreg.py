@@ -12,10 +12,10 @@ from isojepa.arguments import checked
 from isojepa.names import build, unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Statistic
-from isojepa.objectives.gaussianity.fused import sliced_epps_pulley
+from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
 from isojepa.objectives.gaussianity.sliced import check_univariate, slice_means
 from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swapped
-from isojepa.objectives.loss import check_alone
+from isojepa.objectives.objective import check_alone
 from isojepa.seeds import Stream, generator
 
 KERNELS = ("auto", "triton")

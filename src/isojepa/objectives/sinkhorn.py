@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isojepa import ranks
 from isojepa.arguments import check_count
-from isojepa.objectives.loss import at_least_float32
+from isojepa.objectives.objective import at_least_float32
 
 
 @torch.no_grad()

@@ -14,8 +14,7 @@ from torch.nn import functional
 from isojepa import ranks
 from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
-from isojepa.objectives.loss import Loss, at_least_float32
-from isojepa.objectives.objective import Models, Objective, features_of_views
+from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32, features_of_views
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator as make_generator
 from isojepa.worlds.batch import Batch

@@ -19,8 +19,7 @@ import torch
 
 from isojepa.arguments import check_count, checked
 from isojepa.objectives.distillation import Prototypes, across_views
-from isojepa.objectives.loss import Loss, check_views
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.objectives.objective import Loss, Models, Objective, check_views, embed_views
 from isojepa.objectives.sinkhorn import sinkhorn
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch

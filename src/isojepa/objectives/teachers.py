@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
-from isojepa.encoders.averages import check_decay, follow
+from isojepa.encoders.layers import check_decay, follow
 from isojepa.encoders.model import Model, as_model, module_of
 from isojepa.objectives.objective import embed_views
 

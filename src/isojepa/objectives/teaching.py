@@ -41,12 +41,10 @@ from isojepa.arguments import check_number, checked
 from isojepa.encoders.model import as_model
 from isojepa.objectives.coupling import Coupling
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.objectives.listening import Listened
-from isojepa.objectives.loss import Loss, at_least_float32
-from isojepa.objectives.objective import Models, Objective, as_objective
+from isojepa.objectives.objective import Listened, Loss, Models, Objective, as_objective, at_least_float32
 from isojepa.registry import Context, Spec, chosen, register
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.paired import Pairing
+from isojepa.worlds.observers import Pairing
 
 
 class Frozen(nn.Module):

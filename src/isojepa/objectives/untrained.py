@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import Models, Objective
+from isojepa.objectives.objective import Loss, Models, Objective
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.batch import Batch
 

@@ -32,13 +32,12 @@ from torch import Tensor
 
 from isojepa.arguments import check_count, check_number, checked
 from isojepa.certificates.intervals import bootstrap, wilson
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import evaluating
 from isojepa.files import plain, write_json
 from isojepa.names import shown
-from isojepa.planning.planners.cem import ICEM
-from isojepa.planning.planners.costs import GoalCost, NearestCost
 from isojepa.planning.planners.linear_mpc import LinearMPC
-from isojepa.planning.planners.problems import Cost, Planner
+from isojepa.planning.planners.problems import Cost, GoalCost, NearestCost, Planner
+from isojepa.planning.planners.sampling import ICEM
 from isojepa.planning.policy import RecedingHorizon, action_space, encode_frames, make_planner, unwrap_model
 from isojepa.planning.tasks import OFFSET, GoalTasks, RecordedStarts, Simulator, draw_tasks
 from isojepa.seeds import generator

@@ -17,14 +17,11 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.dynamics import Dynamics
-from isojepa.encoders.model import device_of
-from isojepa.encoders.modes import evaluating
-from isojepa.encoders.world_model import WorldModel
+from isojepa.encoders.model import device_of, evaluating
+from isojepa.encoders.world_model import Dynamics, WorldModel
 from isojepa.names import choose, shown
 from isojepa.planning.planners import SEARCHES
-from isojepa.planning.planners.costs import GoalCost
-from isojepa.planning.planners.problems import ActionSpace, Cost, Plan, Planner, Problem
+from isojepa.planning.planners.problems import ActionSpace, Cost, GoalCost, Plan, Planner, Problem
 from isojepa.seeds import generator
 from isojepa.training.run import Run
 from isojepa.worlds.gymnasium_environment import ActionCode, GymEnvironment, open_environment

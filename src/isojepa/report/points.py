@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from isojepa.certificates.embeddings import forget_pages
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.seeds import generator
 from isojepa.worlds import Source
 

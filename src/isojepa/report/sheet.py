@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from isojepa.report.colors import INK, QUIET
-from isojepa.worlds.images.deferred import Deferred
+from isojepa.worlds.images.views import Deferred
 
 _CELL = 1.25  # inches
 _TITLE = 0.45

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
-from isojepa.encoders.averages import (
+from isojepa.encoders.layers import (
     buffers_of,
     check_decay,
     clones,

@@ -14,7 +14,7 @@ from isojepa.seeds import generator
 from isojepa.training.rebuilding import recipe_of
 from isojepa.training.recipe import Recipe
 from isojepa.worlds import Source
-from isojepa.worlds.loaders import Streamed
+from isojepa.worlds.as_source import Streamed
 
 
 def describe(

@@ -21,20 +21,18 @@ from torch import Tensor, nn
 
 from isojepa.arguments import check_number, checked
 from isojepa.encoders.backbones import Backbone
-from isojepa.encoders.model import Headed, as_model
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.model import Headed, as_model, evaluating
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.scores import Score, score_of
-from isojepa.evaluations.transfer import common_labels
+from isojepa.evaluations.few_shot import common_labels
+from isojepa.evaluations.probes import Score, score_of
 from isojepa.objectives.supervised import Supervised
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Settings
 from isojepa.training.run import Run
 from isojepa.vision import import_timm
-from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.pictures import Pictures
 from isojepa.worlds.images.source import Images
-from isojepa.worlds.images.views import Views
+from isojepa.worlds.images.views import Views, shorter_side
 
 _FEWEST = 3  # layers of a model; some of timm's, such as LeViT, name parts that they do not have
 

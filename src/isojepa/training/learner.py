@@ -6,10 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isojepa.encoders.model import Model, as_model
-from isojepa.encoders.modes import evaluating
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import as_objective
+from isojepa.encoders.model import Model, as_model, evaluating
+from isojepa.objectives.objective import Loss, as_objective
 from isojepa.training.records import PARTS
 from isojepa.worlds.batch import Batch
 

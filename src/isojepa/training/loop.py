@@ -19,9 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import checked
-from isojepa.encoders.model import as_model
-from isojepa.encoders.modes import evaluating
-from isojepa.encoders.norms import synchronised
+from isojepa.encoders.layers import synchronised
+from isojepa.encoders.model import as_model, evaluating
 from isojepa.encoders.world_model import WorldModel
 from isojepa.evaluations import Evaluation, default_evaluations
 from isojepa.files import make_folder
@@ -44,8 +43,8 @@ from isojepa.training.run import Run, RunWarning
 from isojepa.training.schedules import SCHEDULES
 from isojepa.training.shares import Shares, check_alike
 from isojepa.training.team import BROKEN, FINE, STOP, Team
+from isojepa.worlds.as_source import as_source, own_batch
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.brought import as_source, own_batch
 from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.source import Source, summary
 from isojepa.worlds.windows import Windows
@@ -79,7 +78,7 @@ def fit(
         model: maps observations to embeddings, see `isojepa.encoders.Model`; or several by name. Trained in
             place.
         source: where batches come from, e.g. a `World`; recorded `Episodes`; or pairs, `(x, x_next)` or a
-            DataLoader of them (see `isojepa.worlds.brought`), whose batch size is taken if none is given.
+            DataLoader of them (see `isojepa.worlds.as_source`), whose batch size is taken if none is given.
         objective: what is minimised: an `Objective`, or a loss of views such as `LeJEPA`.
         recipe: steps, batch, learning rate, devices, ...
         evaluations: what is measured while it trains; by default recovery where the source knows its

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.encoders.mlp import MLP
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import Models, Objective
+from isojepa.objectives.objective import Loss, Models, Objective
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.batch import Batch

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numba import float32, prange
 
-from isojepa.objectives.gaussianity.powers import EXACT, LANES, compiled, wide
+from isojepa.objectives.gaussianity.kernels import EXACT, LANES, compiled, wide
 
 _BLOCK = 1024  # values per float32 partial sum
 _PART = 4  # axes that one thread takes at a time

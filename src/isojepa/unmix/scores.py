@@ -5,7 +5,7 @@
 A coordinate z that increases with y is a slope g along u. Ranks do not change under increasing functions of
 y, so neither do u and what is fitted to it. The normal law is g constant, the uniform one g = -u^2 / 2 +
 constant; third differences of theta, which are penalised, leave both free. The penalty is a tenth of the one
-of the largest marginal likelihood, as in `isojepa.laws.empirical`.
+of the largest marginal likelihood, as in `isojepa.laws.densities`.
 
 Cells are cut where equal shares of phi(u)^(1/3) lie (Panter & Dite 1951); the two last ones hold the tails.
 Knots are the means of u in each cell and the two extremes.

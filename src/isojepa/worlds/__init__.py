@@ -1,29 +1,25 @@
 """Worlds: where batches come from. A world is a latent process seen through a mixing; others are recorded."""
 
-from isojepa.worlds.arrays import Arrays
+from isojepa.worlds.as_source import Arrays, as_source
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.brought import as_source
-from isojepa.worlds.copula import Copula
 from isojepa.worlds.episodes import Episodes, read_episodes, write_episodes
 from isojepa.worlds.goals import GoalReaching
-from isojepa.worlds.langevin import Langevin
-from isojepa.worlds.lift import Lift, Perceptron
 from isojepa.worlds.mixings import (
     AdditiveCoupling,
     AffineCoupling,
     Identity,
+    Lift,
     Mixing,
     Parabola,
+    Perceptron,
     Sinusoid,
     Spiral,
 )
-from isojepa.worlds.observed import Observed
-from isojepa.worlds.observers import Observers, Pairs, environment
-from isojepa.worlds.paired import Paired, Pairing
-from isojepa.worlds.processes import NoisyCopies, OrnsteinUhlenbeck, Process
+from isojepa.worlds.observers import Observers, Paired, Pairing, Pairs, environment
+from isojepa.worlds.processes import Copula, Langevin, NoisyCopies, OrnsteinUhlenbeck, Process
 from isojepa.worlds.reacher import Reacher
-from isojepa.worlds.recorded import Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.source import Facts, Path, Source, Streams
+from isojepa.worlds.trajectories import Observed, Recorded, RecordedWorld, Standardiser
 from isojepa.worlds.windows import Windows
 from isojepa.worlds.world import World
 

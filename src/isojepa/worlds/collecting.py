@@ -31,8 +31,7 @@ from isojepa.opening import plain_file
 from isojepa.seeds import borrowed, generator
 from isojepa.worlds.archives import read_npz
 from isojepa.worlds.episodes import Episodes, read_episodes, write_episodes
-from isojepa.worlds.episodes.reading import Joined
-from isojepa.worlds.episodes.writing import import_h5py
+from isojepa.worlds.episodes.files import Joined, import_h5py
 from isojepa.worlds.gymnasium_environment import (
     GymEnvironment,
     file_digest,
@@ -40,7 +39,7 @@ from isojepa.worlds.gymnasium_environment import (
     open_environment,
     qualified_name,
 )
-from isojepa.worlds.images.progress import bar
+from isojepa.worlds.images.cache import bar
 
 MAX_STEPS = 10_000  # of an episode in an environment without a time limit
 CHUNK_BYTES, CHUNK_SECONDS = 64 << 20, 5.0  # of finished episodes that a killed process loses at most

@@ -29,9 +29,7 @@ import numpy as np
 from isojepa.arguments import check_count
 from isojepa.files import plain, read_json, write_json, write_whole
 from isojepa.names import shown
-from isojepa.worlds.images.cache import default_cache, locked
-from isojepa.worlds.images.filling import digest
-from isojepa.worlds.images.progress import bar
+from isojepa.worlds.images.cache import bar, default_cache, digest, locked
 from isojepa.worlds.rendering import VARIABLE, NoRendering, backend, mujoco_version
 
 FORMAT = "isojepa frames 1"  # another number where the same settings give other frames

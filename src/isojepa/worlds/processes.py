@@ -9,21 +9,334 @@ The first is the Gaussian world of Klindt, LeCun & Balestriero (2026), "When Doe
 Model?", Section 3.1; the second that of their Theorem 2. The third has the law and the copula chosen apart.
 The last is what their released code trains on; it is exchangeable, so both views share one marginal, but with
 a non-Gaussian law that marginal is not the law itself.
+
+Arguments that all processes take, checked the same way.
+
+The Langevin world: independent stationary, reversible diffusions with any given law.
+
+Each coordinate follows dz = (log p)'(z) dt + sqrt(2) dW, whose stationary law is p: the world of Theorem 2 of
+Klindt, LeCun & Balestriero (2026). Its paths are not simulated. The law is cut into K cells
+(`isojepa.laws.sturm_liouville`); the next cell is drawn from the exact transition matrix of the jumps between
+cells, the place inside it from p. So for any K
+
+    the law of every z is p: it has p's mass in each of 16 K pieces,
+    the joint law of (z, z') is symmetric: the process is reversible,
+    two steps of a time t are one step of 2 t,
+    the correlation of z across a pair is the rho that was asked for.
+
+Only the transition kernel is approximate. Inside a cell the past is forgotten: K is chosen so that this blurs
+at most a hundredth of the variance of a step, and its effect on the kernel falls like K^-2.
+
+The copula world: any law on top of an Ornstein-Uhlenbeck process that stays hidden.
+
+    y ~ N(0, I),   y' = r y + sqrt(1 - r^2) eta,   r = rho^lag,     z = T(y) = F^-1(Phi(y)) in each coordinate
+
+T is the increasing map that gives z the law with distribution function F (`isojepa.laws.normal_scores`). A
+monotone image of a stationary, reversible Markov process is one itself, so
+
+    the law of every z is the one that was asked for,
+    the joint law of (z, z') is symmetric, and its copula is the Gaussian one, whatever the law,
+    two steps of a time t are one step of 2 t.
+
+rho is the correlation of the hidden y. That of z is at most as large (Gebelein 1941), and no power of it in
+the lag; `correlation` has it.
+
+The transition operator is that of y: its eigenfunctions are Hermite's polynomials of y with the eigenvalues
+r^k, for every law, heavy tails included. The best aligned white embedding is y itself up to a rotation, so a
+linear map reads z off it with R^2 = corr(z, y)^2, below 1 for every law but the normal one.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.laws.densities import GeneralizedNormal, Law, Normal, NormalSpec
+from isojepa import arguments
+from isojepa.laws.densities import Density, GeneralizedNormal, Law, Mixture, Normal, NormalSpec
+from isojepa.laws.normal_scores import NormalScores
+from isojepa.laws.sturm_liouville import PIECES, Cells, alias_tables, checked_support, cut
+from isojepa.names import shown
 from isojepa.registry import Context, Spec, chosen, register
-from isojepa.worlds.arguments import check_count, check_dim, check_lag, check_rho
-from isojepa.worlds.copula import Copula
-from isojepa.worlds.langevin import Langevin
 from isojepa.worlds.source import Facts
+
+
+def check_dim(dim: int) -> int:
+    """A number of coordinates: a positive integer."""
+    return arguments.check_count("dim", dim)
+
+
+def check_samples(n: int) -> int:
+    """A number of samples or steps: a positive integer."""
+    return arguments.check_count("the number of samples", n)
+
+
+def check_lag(lag: float) -> float:
+    """A time between two views: positive and finite."""
+    arguments.check_number("lag", lag, "be positive and finite", lambda value: value > 0)
+    return lag
+
+
+def check_rho(rho: float | Sequence[float], dim: int) -> float | tuple[float, ...]:
+    """A correlation in (0, 1), or one per coordinate."""
+    if hasattr(rho, "tolist"):  # an array or tensor
+        rho = rho.tolist()
+    given = rho if isinstance(rho, Sequence) and not isinstance(rho, str) else (rho,)
+    for value in given:
+        if arguments.as_float(value) is None:
+            raise ValueError(f"rho must be a number or one per dimension, got {shown(rho)}")
+    if isinstance(rho, Sequence):
+        values = tuple(float(r) for r in rho)
+        if len(values) != dim:
+            raise ValueError(f"rho must have one value or {dim}, one per dimension, got {len(values)}")
+    else:
+        values = (float(rho),)
+    for value in values:
+        if not 0 < value < 1:
+            raise ValueError(f"rho must lie in (0, 1), got {value}")
+    return values if isinstance(rho, Sequence) else values[0]
+
+
+_FEWEST, _MOST = 256, 2048  # cells
+_BLUR = 0.01  # of the variance of a step
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """The stationary, reversible diffusion of a law, seen at two times `lag` apart.
+
+    Args:
+        dim: number of coordinates, all of one law and independent.
+        law: anything with `log_density` and `support`, mean 0 and variance 1.
+        rho: correlation of a coordinate with itself after one unit of time, in (0, 1); one number, or one per
+            coordinate.
+        lag: time between the two views, any positive number.
+
+    Attributes:
+        times: time between the two views, per coordinate, in the units in which the diffusion is 1: phi_k of
+            `isojepa.laws.sturm_liouville` correlates by exp(-lambda_k time).
+
+    Raises:
+        ValueError: an argument is out of range, or rho^lag so near 1 that 2,048 cells would blur it.
+
+    Example:
+        >>> from isojepa.seeds import generator
+        >>> from isojepa.laws import Uniform
+        >>> z, z_next = Langevin(dim=2, law=Uniform(), rho=0.9).sample(8, generator(0, "data"))
+    """
+
+    dim: int
+    law: Density = field(default_factory=Normal)
+    rho: float | Sequence[float] = 0.95
+    lag: float = 1.0
+    times: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _tables: "_Tables" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", check_dim(self.dim))
+        object.__setattr__(self, "rho", check_rho(self.rho, self.dim))
+        check_lag(self.lag)
+        each = self.rho if isinstance(self.rho, tuple) else (float(self.rho),)  # type: ignore[arg-type]
+        cells = _cut_for(self.law, max(each), min(self.lag, 1.0))
+        units = {rho: cells.time_of(rho) for rho in set(each)}
+        times = tuple(units[rho] * self.lag for rho in each)
+        object.__setattr__(self, "times", times if len(times) == self.dim else times * self.dim)
+        object.__setattr__(self, "_tables", _Tables(cells, times))
+
+    @property
+    def correlation(self) -> float | tuple[float, ...]:
+        values = tuple(self._tables.cells.correlation(time) for time in self.times)
+        return values if isinstance(self.rho, tuple) else values[0]
+
+    @property
+    def gaussian(self) -> bool:
+        one = isinstance(self.law, Mixture) and len(self.law.weights) == 1
+        return one or self.law in (Normal(), GeneralizedNormal(2.0))
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw n pairs, each (n, dim)."""
+        cell = self._tables.first((check_samples(n), self.dim), generator)
+        after = self._tables.next(cell, generator)
+        return self._tables.place(cell, generator).float(), self._tables.place(after, generator).float()
+
+    def step(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Move every latent `lag` forward in time: (..., dim) to (..., dim)."""
+        if z.shape[-1:] != (self.dim,):
+            raise ValueError(f"z must have {self.dim} coordinates, got shape {tuple(z.shape)}")
+        if not torch.isfinite(z).all():
+            raise ValueError("z must be finite, got NaN or Inf")
+        cell = self._tables.next(self._tables.cell_of(z), generator)
+        return self._tables.place(cell, generator).to(z.dtype)
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
+        """Draw n stationary paths: (steps, n, dim), neighbours `lag` apart."""
+        cell = self._tables.first((check_samples(n), self.dim), generator)
+        path = [self._tables.place(cell, generator).float()]
+        for _ in range(check_samples(steps) - 1):
+            cell = self._tables.next(cell, generator)
+            path.append(self._tables.place(cell, generator).float())
+        return torch.stack(path)
+
+
+class _Tables:
+    """What draws are read from: alias tables of every row of every transition matrix, and of the masses."""
+
+    def __init__(self, cells: Cells, times: tuple[float, ...]) -> None:
+        self.cells, self.count = cells, len(cells.mass)
+        kinds = list(dict.fromkeys(times))
+        rows = np.concatenate([*(cells.transition(time) for time in kinds), cells.mass[None]])
+        keep, other = alias_tables(rows)
+        self.keep, self.other = torch.from_numpy(keep).reshape(-1), torch.from_numpy(other).reshape(-1)
+        self.last = len(rows) - 1
+        offsets = torch.tensor([kinds.index(time) * self.count for time in times])
+        self.offset = offsets if len(kinds) > 1 else torch.zeros(1, dtype=torch.long)
+        self.faces = torch.from_numpy(cells.faces)
+        self.pieces = torch.from_numpy(cells.pieces).reshape(-1)
+
+    def first(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Cells drawn by their mass."""
+        return self._draw(torch.full(shape, self.last), generator)
+
+    def next(self, cell: Tensor, generator: torch.Generator) -> Tensor:
+        """Cells one step later: (..., dim)."""
+        return self._draw(cell + self.offset, generator)
+
+    def _draw(self, row: Tensor, generator: torch.Generator) -> Tensor:
+        uniform = torch.rand(row.shape, generator=generator, dtype=torch.float64).mul_(self.count)
+        column = uniform.long()
+        at = row * self.count + column
+        kept = uniform.sub_(column) < self.keep.take(at)
+        return torch.where(kept, column, self.other.take(at).long())
+
+    def place(self, cell: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw z inside each cell."""
+        uniform = torch.rand(cell.shape, generator=generator, dtype=torch.float64).mul_(PIECES)
+        piece = uniform.long()
+        at = cell * (PIECES + 1) + piece
+        return torch.lerp(self.pieces.take(at), self.pieces.take(at + 1), uniform.sub_(piece))
+
+    def cell_of(self, z: Tensor) -> Tensor:
+        """The cell of each z; the outermost beyond the domain."""
+        return torch.searchsorted(self.faces, z.double().contiguous(), right=True)
+
+
+def _cut_for(law: Density, rho: float, lag: float) -> Cells:
+    """Cells fine enough for a correlation, and for that after a part of its time, at most rho^lag."""
+    count, lost = _FEWEST, -math.expm1(lag * math.log(rho))
+    while True:
+        cells = cut(law, count)
+        if cells.blur <= _BLUR * lost and cells.within < lost / 2:
+            return cells
+        if count == _MOST:
+            highest = 1 - max(cells.blur / _BLUR, 2 * cells.within)
+            after = "" if lag == 1 else f" after a lag of {lag:g}"
+            raise ValueError(f"rho must be at most {highest:.7g}{after} for this law, got {rho**lag}")
+        count *= 2
+
+
+@dataclass(frozen=True)
+class Copula:
+    """Monotone images, of a given law, of an Ornstein-Uhlenbeck process seen at two times `lag` apart.
+
+    Args:
+        dim: number of coordinates, all of one law and independent.
+        law: anything with `log_density` and `support`, mean 0 and variance 1.
+        rho: correlation of a hidden coordinate y after one unit of time, in (0, 1); one number, or one per
+            coordinate.
+        lag: time between the two views, any positive number.
+
+    Attributes:
+        hidden: correlation of y across a pair, r = rho^lag; a tuple when rho is.
+        scores: the map between y and z; None for a normal law, where they are the same.
+
+    Example:
+        >>> from isojepa.seeds import generator
+        >>> from isojepa.laws import Uniform
+        >>> process = Copula(dim=2, law=Uniform(), rho=0.9)
+        >>> z, z_next = process.sample(8, generator(0, "data"))
+        >>> round(process.correlation, 4)  # 6 / pi asin(rho / 2)
+        0.8915
+    """
+
+    dim: int
+    law: Density = field(default_factory=Normal)
+    rho: float | Sequence[float] = 0.95
+    lag: float = 1.0
+    hidden: float | tuple[float, ...] = field(init=False, repr=False, compare=False)
+    scores: NormalScores | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dim", check_dim(self.dim))
+        rho = check_rho(self.rho, self.dim)
+        object.__setattr__(self, "rho", rho)
+        check_lag(self.lag)
+        checked_support(self.law)
+        hidden = tuple(r**self.lag for r in rho) if isinstance(rho, tuple) else rho**self.lag
+        object.__setattr__(self, "hidden", hidden)
+        object.__setattr__(self, "scores", None if self.gaussian else NormalScores(self.law))
+
+    @property
+    def correlation(self) -> float | tuple[float, ...]:
+        if isinstance(self.hidden, tuple):
+            return tuple(self._correlation(r) for r in self.hidden)
+        return self._correlation(self.hidden)
+
+    @property
+    def gaussian(self) -> bool:
+        one = isinstance(self.law, Mixture) and len(self.law.weights) == 1
+        return one or self.law in (Normal(), GeneralizedNormal(2.0))
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw n pairs, each (n, dim)."""
+        y = self._first(n, generator)
+        both = self._observed(torch.stack((y, self._moved(y, generator)))).float()
+        return both[0], both[1]
+
+    def step(self, z: Tensor, generator: torch.Generator) -> Tensor:
+        """Move every latent `lag` forward in time: (..., dim) to (..., dim)."""
+        return self._observed(self._moved(self.embed(z), generator)).to(z.dtype)
+
+    def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
+        """Draw n stationary paths: (steps, n, dim), neighbours `lag` apart."""
+        y = self._first(n, generator)
+        path = [self._observed(y).float()]
+        for _ in range(check_samples(steps) - 1):
+            y = self._moved(y, generator)
+            path.append(self._observed(y).float())
+        return torch.stack(path)
+
+    def embed(self, z: Tensor) -> Tensor:
+        """The hidden y of latents, which is the best embedding: (..., dim) to (..., dim), float64.
+
+        Outside the support it is that of the support's end, as far as the map reaches.
+
+        Raises:
+            ValueError: z has another number of coordinates, or is not finite.
+        """
+        if z.shape[-1:] != (self.dim,):
+            raise ValueError(f"z must have {self.dim} coordinates, got shape {tuple(z.shape)}")
+        if not torch.isfinite(z).all():
+            raise ValueError("z must be finite, got NaN or Inf")
+        return z.double() if self.scores is None else self.scores.to_y(z)
+
+    def _first(self, n: int, generator: torch.Generator) -> Tensor:
+        # float64: the 24 bits of a float32 draw end at |y| = 5.8, which heavy tails show
+        return torch.randn(check_samples(n), self.dim, generator=generator, dtype=torch.float64)
+
+    def _moved(self, y: Tensor, generator: torch.Generator) -> Tensor:
+        r = torch.tensor(self.hidden, dtype=torch.float64)
+        noise = torch.randn(y.shape, generator=generator, dtype=torch.float64)
+        return r * y + torch.sqrt((1 - r) * (1 + r)) * noise
+
+    def _observed(self, y: Tensor) -> Tensor:
+        return y if self.scores is None else self.scores.to_z(y)
+
+    def _correlation(self, r: float) -> float:
+        # a lag so long or short that r is 0 or 1 in float64 leaves nothing to integrate
+        return r if self.scores is None or not 0 < r < 1 else self.scores.correlation(r)
 
 
 @runtime_checkable
@@ -104,7 +417,7 @@ class OrnsteinUhlenbeck:
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
-        z = torch.randn(check_count(n), self.dim, generator=generator)
+        z = torch.randn(check_samples(n), self.dim, generator=generator)
         return z, self.step(z, generator)
 
     def step(self, z: Tensor, generator: torch.Generator) -> Tensor:
@@ -115,8 +428,8 @@ class OrnsteinUhlenbeck:
 
     def trajectory(self, n: int, steps: int, generator: torch.Generator) -> Tensor:
         """Draw n stationary paths: (steps, n, dim), neighbours `lag` apart."""
-        path = [torch.randn(check_count(n), self.dim, generator=generator)]
-        for _ in range(check_count(steps) - 1):
+        path = [torch.randn(check_samples(n), self.dim, generator=generator)]
+        for _ in range(check_samples(steps) - 1):
             path.append(self.step(path[-1], generator))
         return torch.stack(path)
 
@@ -151,7 +464,7 @@ class NoisyCopies:
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw n pairs, each (n, dim)."""
-        shape = (check_count(n), self.dim)
+        shape = (check_samples(n), self.dim)
         exact = torch.tensor(self.rho, dtype=torch.float64)
         rho, noise = exact.float(), torch.sqrt(1 - exact**2).float()
         centre = self.law.sample(shape, generator)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isojepa.certificates.dynamics import Transition, fit_transition
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.encoders.world_model import Dynamics
 from isojepa.planning.planners import CEM, ActionSpace, GoalCost, LinearMPC, Problem
 from isojepa.seeds import generator
 from tests.certificates.dynamics.worlds import normal, random_world

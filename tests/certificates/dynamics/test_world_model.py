@@ -10,7 +10,7 @@ from torch import nn
 
 from isojepa.certificates.dynamics import certify_world_model
 from isojepa.cli.transition import print_world_model
-from isojepa.encoders.dynamics import Dynamics, Stepwise
+from isojepa.encoders.world_model import Dynamics, Stepwise
 from isojepa.seeds import numpy_generator
 from isojepa.worlds.episodes import Episodes
 

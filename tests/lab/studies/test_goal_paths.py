@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isojepa.objectives import LeJEPA
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.goal_paths import STRIDE, draw_paths, sampled, train_encoder
 
 

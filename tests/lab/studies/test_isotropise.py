@@ -10,7 +10,7 @@ import torch
 
 from isojepa.seeds import generator
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.isotropise import Ideal, Study, score_laws
 from isojepa_lab.studies.isotropise_theory import ceiling, r2_per_latent, slow_features
 

@@ -25,9 +25,9 @@ from isojepa.objectives.gaussianity import (
     SimplifiedCFMGF,
     Statistic,
     Watson,
-    null,
 )
-from isojepa.objectives.gaussianity.null import Limit, Null
+from isojepa.objectives.gaussianity import statistic as null
+from isojepa.objectives.gaussianity.statistic import Limit, Null
 from isojepa.seeds import generator
 from tests.reference import gaussianity as reference
 from tests.reference.global_state import untouched

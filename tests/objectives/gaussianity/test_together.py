@@ -6,8 +6,8 @@ import scipy
 import torch
 
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
-from isojepa.objectives.gaussianity.null import Null
-from isojepa.objectives.gaussianity.together import Sample, simulate_together
+from isojepa.objectives.gaussianity.sliced import Sample, simulate_together
+from isojepa.objectives.gaussianity.statistic import Null
 from isojepa.seeds import generator
 
 SLICED = {name: Sliced(test(), 6, "orthogonal") for name, test in UNIVARIATE.items()}

@@ -25,8 +25,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isojepa.encoders.model import as_model
 from isojepa.objectives import ImageLeJEPA, SIGReg
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity import EppsPulley, fused
-from isojepa.objectives.gaussianity.fused import epps_pulley, sliced_epps_pulley
+from isojepa.objectives.gaussianity import EppsPulley
+from isojepa.objectives.gaussianity import epps_pulley as fused
+from isojepa.objectives.gaussianity.epps_pulley import epps_pulley, sliced_epps_pulley
 from isojepa.objectives.gaussianity.quadrature import Grid
 from isojepa.objectives.gaussianity.triton_powers import served
 from isojepa.seeds import generator

@@ -23,7 +23,7 @@ from isojepa.objectives.gaussianity import (
     ShapiroWilk,
     statistic,
 )
-from isojepa.objectives.gaussianity.order import _rahman_govindarajulu
+from isojepa.objectives.gaussianity.univariate import _rahman_govindarajulu
 from isojepa.seeds import generator
 from tests.reference import gaussianity as reference
 from tests.reference.global_state import untouched

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.planning.planners.noise import coloured, spectrum
+from isojepa.planning.planners.sampling import coloured, spectrum
 from isojepa.seeds import generator
 
 

@@ -13,8 +13,8 @@ from isojepa.evaluations.features import features_of
 from isojepa.report.looking import colour_maps, kept_mass, look, nearest_others, write_look
 from isojepa.report.looking.sections import rounded
 from isojepa.report.looking.thumbnails import address, sheet, squares
+from isojepa.worlds.images.augmentations import whole
 from isojepa.worlds.images.pictures import Stack
-from isojepa.worlds.images.resample import whole
 from tests.report.looking.cases import HOSTILE, convnet, pictures, vit
 from tests.report.test_page import Outline
 from tests.vision import timm_or_skip

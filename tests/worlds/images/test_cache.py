@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isojepa.worlds.images import PicturesWarning, default_cache, open_pictures
-from isojepa.worlds.images import filling as filling_module
+from isojepa.worlds.images import cache as filling_module
 from tests.worlds.images.files import PIL, classes, encoded, noise, write
 
 FILES = ["header.json", "pixels.bin", "index.npy", "labels.npy", "names.json"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.worlds.images.clips import open_clip
-from isojepa.worlds.images.decoding import pillow
+from isojepa.worlds.images.cache import pillow
+from isojepa.worlds.images.opening import open_clip
 
 
 def frames(count=12, size=10):

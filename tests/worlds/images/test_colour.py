@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds.images import colour
-from isojepa.worlds.images.colour import Colours, recolour, recolour_tensors
+from isojepa.worlds.images import augmentations as colour
+from isojepa.worlds.images.augmentations import Colours, recolour, recolour_tensors
 
 FACTORS = torch.tensor([0.0, 0.4, 0.9, 1.0, 1.3, 1.8])
 SHIFTS = torch.tensor([-0.5, -0.1, 0.0, 0.05, 0.3, 0.5])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isojepa.worlds.images import BadPicture, decode
-from isojepa.worlds.images.decoding import FORMATS, MOST_PIXELS
+from isojepa.worlds.images.cache import FORMATS, MOST_PIXELS
 from tests.worlds.images.files import PIL, encoded, noise
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds.images.draws import NUMBERS, draw
-from isojepa.worlds.images.views import Views
+from isojepa.worlds.images.views import NUMBERS, Views, draw
 
 
 def boxes(views, height, width, n=4000):

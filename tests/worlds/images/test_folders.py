@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isojepa.worlds.images import PicturesWarning, open_pictures
-from isojepa.worlds.images.origins import natural
+from isojepa.worlds.images.cache import natural
 from tests.worlds.images.files import classes, encoded, noise, write
 
 
@@ -138,7 +138,7 @@ def test_every_kind_of_file_at_once(tmp_path):
 
 def test_a_file_that_goes_while_others_are_decoded_is_counted(tmp_path):
     from isojepa.worlds.images.cache import cached
-    from isojepa.worlds.images.folders import folder_origin
+    from isojepa.worlds.images.formats import folder_origin
 
     classes(tmp_path / "data", {"a": 2, "b": 2})
     origin = folder_origin(tmp_path / "data")

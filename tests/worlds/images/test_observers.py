@@ -8,9 +8,9 @@ import isojepa as ij
 from isojepa import testing
 from isojepa.worlds import Observers
 from isojepa.worlds.images import Stack, Views
-from isojepa.worlds.images.augmented import Augmented
 from isojepa.worlds.images.observers import Observer, PictureObservers
-from isojepa.worlds.images.shuffled import Shuffled
+from isojepa.worlds.images.pictures import Shuffled
+from isojepa.worlds.images.views import Augmented
 
 
 def observer(name, keys, labels=True):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds.images.resample import normalised, product, resized_crops, triangles, whole
+from isojepa.worlds.images.augmentations import normalised, product, resized_crops, triangles, whole
 
 SIZES = [(28, 28, 28), (28, 28, 16), (64, 48, 64), (300, 400, 224), (300, 400, 96), (1, 1, 28), (7, 200, 5)]
 

@@ -13,9 +13,8 @@ from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
 from isojepa.training.shares import Shares
 from isojepa.worlds.images import Images, Stack, Views
-from isojepa.worlds.images.colour import recolour_tensors
-from isojepa.worlds.images.deferred import Deferred
-from isojepa.worlds.images.resample import product
+from isojepa.worlds.images.augmentations import product, recolour_tensors
+from isojepa.worlds.images.views import Deferred
 from isojepa.worlds.source import Streams, deferring
 from tests.worlds.images.conftest import Unequal, noise
 
@@ -120,8 +119,8 @@ def test_the_form_of_devices_makes_the_views_of_processors(monkeypatch):
     sources = [Images(stacked().pictures, calm), Images(Unequal(), calm)]
     pending = [source.defer(ids := torch.arange(source.facts.size), streams(ids)) for source in sources]
     loops = [one.to("cpu").views for one in pending]
-    monkeypatch.setattr("isojepa.worlds.images.resample._looped", product)
-    monkeypatch.setattr("isojepa.worlds.images.deferred.recolour", recolour_tensors)
+    monkeypatch.setattr("isojepa.worlds.images.augmentations._looped", product)
+    monkeypatch.setattr("isojepa.worlds.images.views.recolour", recolour_tensors)
     for one, wanted in zip(pending, loops, strict=True):
         found = one.to("cpu").views
         assert any(not torch.equal(a, b) for a, b in zip(found, wanted, strict=True))  # it was another form

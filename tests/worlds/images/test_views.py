@@ -3,8 +3,7 @@
 import pytest
 
 from isojepa.worlds.images import Views
-from isojepa.worlds.images.choice import Choice
-from isojepa.worlds.images.views import PRESETS
+from isojepa.worlds.images.views import PRESETS, Choice
 
 
 def test_named_settings_are_the_published_ones():

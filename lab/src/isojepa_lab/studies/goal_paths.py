@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.encoders import MLP
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.names import choose
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
@@ -22,7 +22,7 @@ from isojepa.training.loop import RunWarning
 from isojepa.worlds import Lift, World
 from isojepa.worlds.goals import GoalReaching
 from isojepa.worlds.processes import Process
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 
 STRIDE = 8  # at which paths are split
 FITTED = 50_000  # pairs that weights are fitted on

@@ -31,7 +31,7 @@ import tyro
 from torch import Tensor
 
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, EppsPulleyExact, Moments, Statistic
-from isojepa.objectives.gaussianity.moments import normal_moment
+from isojepa.objectives.gaussianity.univariate import normal_moment
 from isojepa.seeds import generator
 from isojepa.terminal import Console
 from isojepa_lab.studies.gradients_figure import draw

@@ -24,11 +24,11 @@ import tyro
 from torch import Tensor
 
 from isojepa.isotropise.isotropise import Isotropised, isotropise
-from isojepa.isotropise.pair_law import common_rho, measure_pairs
+from isojepa.isotropise.weighing import common_rho, measure_pairs
 from isojepa.seeds import generator
 from isojepa.terminal import Console
 from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.goal_paths import FITTED, OBJECTIVES, STRIDE, draw_paths, sampled, train_encoder
 from isojepa_lab.studies.isotropise_figure import draw
 from isojepa_lab.studies.isotropise_page import page

@@ -38,7 +38,7 @@ At stride 8 the rates differ by {ratio:.2f}, where the theorems' argument needs 
 ## The knob at stride 8
 
 What each dose does to the pairs. Effective pairs are a share of the recorded ones; distances are in
-thousandths (see `isojepa.isotropise.pair_law`); the ceiling is the largest R² of the wrist that an exactly
+thousandths (see `isojepa.isotropise.weighing`); the ceiling is the largest R² of the wrist that an exactly
 Gaussian embedding can have under the weighted law; the prediction is the R² of the best whitened embedding
 (first eigenfunctions, no training), scored on the data; from few effective pairs it is noise.
 

@@ -28,7 +28,7 @@ from torch import Tensor
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.encoders import MLP
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.objectives import LeJEPA
 from isojepa.seeds import generator
 from isojepa.terminal import Console
@@ -43,7 +43,7 @@ from isojepa.worlds import (
     Spiral,
     World,
 )
-from isojepa.worlds.lift import orthogonal
+from isojepa.worlds.mixings import orthogonal
 from isojepa_lab.studies.label_free_spectrum_page import draw, page
 from isojepa_lab.studies.results import write_figure, write_results
 

@@ -24,7 +24,7 @@ from torch import nn
 from isojepa.certificates import Certificate, certify
 from isojepa.certificates.cases import default_samples
 from isojepa.certificates.intervals import Interval
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.linear import errors, held_out_r2, least_squares, r2_of
 from isojepa.objectives import SIGReg, Whitening
 from isojepa.objectives.alignment import to_centre

@@ -26,7 +26,7 @@ import tyro
 from isojepa.certificates.eigenfunctions import predict_process
 from isojepa.certificates.recovery import measure_recovery
 from isojepa.encoders import MLP
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.laws import (
     Density,
     Eigensystem,

@@ -16,7 +16,7 @@ exp(-(lambda_k - lambda_1) t) of the first, whatever g is, and functions other t
 import numpy as np
 import scipy
 
-from isojepa.laws.cells import Cells, cut
+from isojepa.laws.sturm_liouville import Cells, cut
 from isojepa_lab.theory.check import Parts, at_least, check, close
 from isojepa_lab.theory.harmonics import LAWS
 

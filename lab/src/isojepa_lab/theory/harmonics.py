@@ -14,8 +14,9 @@ the embedding is Q phi_1(z). With rates K_1 <= ... <= K_d of one law it is so ex
 as a product with the fastest latent is faster than that latent. A ratio K_d / K_1 below min(2, lambda_2 /
 lambda_1) suffices, and is needed when two of at least three latents are the slowest.
 
-Brute force: the chain between cells of `isojepa.laws.cells`, whose matrices are multiplied out over latents
-and diagonalised whole. What is stated holds for these chains exactly, as for the diffusions they approach.
+Brute force: the chain between cells of `isojepa.laws.sturm_liouville`, whose matrices are multiplied
+out over latents and diagonalised whole. What is stated holds for these chains exactly, as for the diffusions
+they approach.
 """
 
 import itertools
@@ -28,7 +29,7 @@ import sympy as sp
 
 from isojepa.certificates.eigenfunctions import breaking_ratio
 from isojepa.laws import Density, GeneralizedNormal, Uniform, bimodal, eigensystem
-from isojepa.laws.cells import Cells, cut
+from isojepa.laws.sturm_liouville import Cells, cut
 from isojepa_lab.theory.check import Parts, at_least, check, close, holds, vanishes
 from isojepa_lab.theory.planning import draw
 

@@ -28,8 +28,8 @@ from isojepa.certificates.assumptions.sample import Sample
 from isojepa.certificates.gaussianity import worst_slices
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.objectives.gaussianity import EppsPulley
-from isojepa.objectives.gaussianity.null import Limit, Null
-from isojepa.objectives.gaussianity.order import normal_scores
+from isojepa.objectives.gaussianity.statistic import Limit, Null
+from isojepa.objectives.gaussianity.univariate import normal_scores
 from isojepa.seeds import generator
 
 MEASURE = "share of a direction's variance that bends away when it is made Gaussian"

@@ -14,7 +14,7 @@ import torch
 
 from isojepa.seeds import generator
 from isojepa.worlds.episodes import Episodes, read_episodes
-from isojepa.worlds.episodes.reading import column_names
+from isojepa.worlds.episodes.files import column_names
 
 STATES = ("qpos", "state", "states", "proprio", "observation", "obs", "position")  # tried in this order
 SPEEDS = ("qvel", "velocity")

@@ -41,7 +41,7 @@ from isojepa.certificates.dynamics.steps import listed
 from isojepa.certificates.embeddings import to_float64
 from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.sentences import Line, row_of
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.encoders.world_model import Dynamics
 from isojepa.files import plain
 from isojepa.seeds import generator
 from isojepa.training.regression import fit_network
@@ -280,7 +280,7 @@ def certify_world_model(
             returns NaN or a wrong shape.
 
     Example:
-        >>> from isojepa.encoders.dynamics import Stepwise
+        >>> from isojepa.encoders.world_model import Stepwise
         >>> class Integrator(Stepwise):
         ...     def step(self, h, a):
         ...         return h + a

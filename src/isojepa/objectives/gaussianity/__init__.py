@@ -4,13 +4,6 @@ from collections.abc import Callable
 from functools import partial
 
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley, EppsPulleyExact
-from isojepa.objectives.gaussianity.moments import (
-    ExtendedJarqueBera,
-    JarqueBera,
-    Likelihood,
-    MeanVariance,
-    Moments,
-)
 from isojepa.objectives.gaussianity.multivariate import (
     BHEP,
     CFMGF,
@@ -21,16 +14,21 @@ from isojepa.objectives.gaussianity.multivariate import (
     MomentGenerating,
     SimplifiedCFMGF,
 )
-from isojepa.objectives.gaussianity.order import (
+from isojepa.objectives.gaussianity.sliced import Sliced
+from isojepa.objectives.gaussianity.statistic import AxisWarning, Multivariate, Statistic
+from isojepa.objectives.gaussianity.univariate import (
     AndersonDarling,
     CramerVonMises,
     Entropy,
+    ExtendedJarqueBera,
+    JarqueBera,
+    Likelihood,
+    MeanVariance,
+    Moments,
     OrderLikelihood,
     ShapiroWilk,
     Watson,
 )
-from isojepa.objectives.gaussianity.sliced import Sliced
-from isojepa.objectives.gaussianity.statistic import AxisWarning, Multivariate, Statistic
 
 UNIVARIATE: dict[str, Callable[..., Statistic]] = {
     "epps-pulley": EppsPulley,

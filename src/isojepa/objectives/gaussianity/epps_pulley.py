@@ -1,18 +1,323 @@
-r"""The Epps-Pulley test: weighted distance of characteristic functions, by quadrature or in closed form."""
+r"""The Epps-Pulley test: weighted distance of characteristic functions, by quadrature or in closed form.
+
+The Epps-Pulley statistic of many slices, with its gradient, without storing batch x slices x knots.
+
+For projections p_1..p_n of a batch on one direction, with phi(t) = e^{-t^2/2} the characteristic function
+of N(0, 1), phi_n(t) = (1/n) sum_i e^{i t p_i} that of the sample, and a window w(t) = e^{-t^2/(2 sigma^2)},
+
+    T = n \int |phi_n(t) - phi(t)|^2 w(t) dt
+      ~ n sum_j w_j ( |phi_n(t_j)|^2 - 2 phi(t_j) Re phi_n(t_j) + phi(t_j)^2 )
+
+over the knots of a `Grid` (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.3 and Algorithm 1).
+
+`unbiased` replaces |phi_n|^2 by its U-statistic (n |phi_n|^2 - 1) / (n - 1), which removes the O(1/n) bias
+of their Theorem 6 from value and gradient.
+
+The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
+whole is two sweeps over the projections (see `kernels`). In float32, with equally spaced knots, they are
+compiled on the CPU, and Triton kernels where these are asked for and served (see `triton_powers`). Otherwise
+the same two sweeps run as tensor operations, which compute the powers anew in each. Sums over samples are
+added up over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
+
+What the compiled sweeps cannot do is done by tensor operations that keep their graph, in the memory of the
+textbook form: transforms of `torch.func`, forward-mode derivatives, and the derivative of the gradient.
+"""
 
 import math
+import threading
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import scipy
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from isojepa import ranks
 from isojepa.arguments import checked
 from isojepa.names import unknown
-from isojepa.objectives.gaussianity.fused import epps_pulley
-from isojepa.objectives.gaussianity.null import Limit, Null
-from isojepa.objectives.gaussianity.quadrature import Grid
-from isojepa.objectives.gaussianity.statistic import Statistic
+from isojepa.objectives.gaussianity import team
+from isojepa.objectives.gaussianity.quadrature import Grid, TensorPowers
+from isojepa.objectives.gaussianity.statistic import Limit, Null, Statistic
+from isojepa.objectives.gaussianity.triton_powers import TritonPowers, served
+from isojepa.objectives.objective import at_least_float32
+
+# Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a
+# BLAS, in the two products around the compiled sweeps, may choose another.
+_CHUNK = 1 << 20
+_DEVICE_CHUNK = 1 << 22  # on a device a kernel's start costs more, for which a larger chunk makes up
+
+
+def sliced_epps_pulley(
+    x: Tensor, directions: Tensor, grid: Grid, unbiased: bool = False, triton: bool = False
+) -> Tensor:
+    """Mean Epps-Pulley statistic over directions and over the leading axes.
+
+    Args:
+        x: (..., batch, dim) samples.
+        directions: (slices, dim) unit vectors.
+        grid: where the characteristic function is compared.
+        unbiased: take the U-statistic.
+        triton: run the sweeps as Triton kernels, on devices that Triton serves.
+
+    Returns:
+        A scalar, differentiable with respect to x.
+    """
+    if _traced(x):
+        with torch.autocast(x.device.type, enabled=False):
+            wide = at_least_float32(x)
+            return plain_epps_pulley(wide @ directions.to(wide).T, grid, unbiased).mean()
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(  # type: ignore[no-untyped-call]
+        x, directions, grid, unbiased, wanted, triton
+    )
+    return statistic
+
+
+def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False, triton: bool = False) -> Tensor:
+    """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
+    if _traced(x):
+        return plain_epps_pulley(x, grid, unbiased)
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted, triton)  # type: ignore[no-untyped-call]
+    return statistic
+
+
+def plain_epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """As `epps_pulley`, by tensor operations alone, for whatever looks into them.
+
+    With a graph it takes the memory of batch x slices x knots.
+    """
+    n = _samples(x)
+    cosines, sines = _means(TensorPowers(x, grid), n)
+    value: Tensor = _statistic(cosines, sines, torch.as_tensor(grid.table).to(x), n, unbiased)[0]
+    return value
+
+
+def plain_slopes(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
+    """By each projection, the derivative of the sum of `plain_epps_pulley`: its formula, and no graph.
+
+    Example:
+        >>> x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        >>> grid = Grid.trapezoid(17, 5.0)
+        >>> (slopes,) = torch.autograd.grad(plain_epps_pulley(x, grid).sum(), x)
+        >>> torch.allclose(plain_slopes(x.detach(), grid), slopes, atol=1e-6)
+        True
+    """
+    _, slopes = _tensor_sweeps(x.unsqueeze(0), None, grid, unbiased, True)
+    return cast(Tensor, slopes).squeeze(0)
+
+
+def _traced(x: Tensor) -> bool:
+    """Whether a transform of `torch.func`, or a forward-mode derivative, looks into what is computed of x."""
+    return ranks.transformed() or forward_ad.unpack_dual(x).tangent is not None
+
+
+def _means(powers: TensorPowers | TritonPowers, n: int) -> tuple[Tensor, Tensor]:
+    """Real and imaginary part of phi_n of the whole batch, (..., slices, half)."""
+    sums = ranks.total(powers.sums())
+    return sums[0] / n, sums[1] / n
+
+
+class _EppsPulley(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, directions, grid, unbiased, want_gradient, triton):  # type: ignore[no-untyped-def]
+        sweep = _sweeps(x, grid, triton)
+        with torch.autocast(x.device.type, enabled=False):  # projections keep their digits
+            wide = at_least_float32(x.detach())
+            views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+            values, gradient = sweep(views, directions, grid, unbiased, want_gradient)
+        if gradient is not None:
+            ctx.save_for_backward(gradient.view_as(wide), x, directions)
+            ctx.dtype, ctx.group = x.dtype, ranks.group()
+            ctx.grid, ctx.unbiased = grid, unbiased
+        return values.mean() if directions is not None else values.view(*x.shape[:-2], x.shape[-1])
+
+    @staticmethod
+    def backward(ctx, upstream):  # type: ignore[no-untyped-def]
+        gradient, x, directions = ctx.saved_tensors
+        with ranks.within(ctx.group):
+            if torch.is_grad_enabled():  # this gradient is to be differentiated: compute it with a graph
+                with torch.autocast(x.device.type, enabled=False):
+                    wide = at_least_float32(x)
+                    views = wide.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+                    _, again = _tensor_sweeps(views, directions, ctx.grid, ctx.unbiased, True)
+                gradient = cast(Tensor, again).view_as(wide)
+            upstream = ranks.total(upstream)  # every rank's loss depends on this rank's samples
+        scale = upstream.unsqueeze(-2) if upstream.ndim else upstream
+        return (scale * gradient).to(ctx.dtype), None, None, None, None, None
+
+
+def _statistic(cos_mean: Any, sin_mean: Any, grid: Any, n: int, unbiased: bool) -> tuple[Any, Any, Any]:
+    """Statistic per slice and the coefficients g = re + i im of its gradient.
+
+    Args:
+        cos_mean, sin_mean: (..., half) real and imaginary part of phi_n, as arrays or as tensors.
+        grid: (3, half) knots, phi and weights, of the same kind.
+        n: number of samples.
+        unbiased: take the U-statistic.
+    """
+    t, phi, weights = grid
+    off = cos_mean - phi  # |phi_n - phi|^2 = off^2 + sin_mean^2, with no digits lost to cancellation
+    error = off**2 + sin_mean**2
+    more = 1 / (n - 1) if unbiased else 0.0
+    if unbiased:
+        error = error - more * (1 - cos_mean**2 - sin_mean**2)
+    # d cos(t p)/dp = -t sin(t p) and d sin(t p)/dp = t cos(t p); the 1/n of the mean cancels the n
+    scale = 2 * weights * t
+    return n * (error @ weights), scale * (1 + more) * sin_mean, scale * (off + more * cos_mean)
+
+
+def _samples(views: Tensor) -> int:
+    """Rows of the whole batch."""
+    n = ranks.count(views.shape[-2], views.device)
+    if n < 2:
+        raise ValueError(f"the Epps-Pulley statistic needs at least 2 samples, got {n}")
+    return n
+
+
+def _chunks(views: Tensor, directions: Tensor | None, n: int) -> list[tuple[int, int]]:
+    """Ranges of slices to hold at a time: the same on every rank, since the ranks add up chunk by chunk."""
+    slices = views.shape[-1] if directions is None else len(directions)
+    rows = len(views) * -(-n // ranks.world_size())
+    # each chunk rewrites the gradient, of the size of x: not worth it for much less work than that
+    held = _CHUNK if views.device.type == "cpu" else _DEVICE_CHUNK
+    size = max(64, held // max(1, rows), 0 if directions is None else views.shape[-1] // 2)
+    return [(start, min(start + size, slices)) for start in range(0, slices, size)]
+
+
+def _sweeps(x: Tensor, grid: Grid, triton: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """How both sweeps over projections of x are made."""
+    if x.dtype == torch.float64 or grid.step is None:
+        return _tensor_sweeps
+    if triton and served(x.device):
+        return _triton_sweeps
+    return _compiled_sweeps if x.device.type == "cpu" and team.COMPILER else _tensor_sweeps
+
+
+def _triton_sweeps(
+    views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps as Triton kernels, in float32; memory of two batch x slices."""
+    return _tensor_sweeps(views, directions, grid, unbiased, want_gradient, TritonPowers)
+
+
+def _tensor_sweeps(
+    views: Tensor,
+    directions: Tensor | None,
+    grid: Grid,
+    unbiased: bool,
+    want_gradient: bool,
+    powers_of: type[TensorPowers] | type[TritonPowers] = TensorPowers,
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
+    n = _samples(views)
+    knots = torch.as_tensor(grid.table).to(views)
+    directions = None if directions is None else directions.to(views)
+    gradient = torch.zeros_like(views) if want_gradient else None
+    values = []
+    for lo, hi in _chunks(views, directions, n):
+        p = views[..., lo:hi] if directions is None else views @ directions[lo:hi].T
+        powers = powers_of(p, grid)
+        value, re, im = _statistic(*_means(powers, n), knots, n, unbiased)
+        values.append(value)
+        if gradient is not None:
+            q = powers.series(re, im)
+            if directions is None:
+                gradient[..., lo:hi] = q
+            else:
+                gradient += q @ directions[lo:hi] / (len(views) * len(directions))
+    return torch.cat(values, -1), gradient
+
+
+def _compiled_sweeps(
+    views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Both sweeps compiled, on the CPU, in float32."""
+    n = _samples(views)
+    directions = None if directions is None else directions.float()
+    share = 1.0 if directions is None else 1 / (len(views) * len(directions))  # of a slice in the mean
+    gradient = torch.empty_like(views) if want_gradient else None
+    values = []
+    chunks = _chunks(views, directions, n)
+    scratch = _scratch(len(views) * (chunks[0][1] - chunks[0][0]) * views.shape[-2])  # the first is largest
+    for lo, hi in chunks:
+        shape = len(views), hi - lo, views.shape[-2]
+        rows = scratch[: math.prod(shape)].view(shape)
+        if directions is None:
+            rows.copy_(views[..., lo:hi].mT)
+        else:
+            torch.matmul(directions[lo:hi], views.mT, out=rows)
+        sweep = _sweep_rows if ranks.world_size() == 1 else _sweep_shared_rows
+        values.append(sweep(rows, grid, unbiased, n, share if want_gradient else 0.0))
+        if gradient is not None and directions is None:
+            gradient[..., lo:hi] = rows.mT
+        elif gradient is not None and directions is not None:
+            chunk = directions[lo:hi].expand(len(views), -1, -1)
+            torch.baddbmm(gradient, rows.mT, chunk, beta=float(lo > 0), out=gradient)
+    return torch.cat(values, -1), gradient
+
+
+def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
+    """Statistic of (..., slices, n) projections; their gradient is written over them.
+
+    Args:
+        projections: all of the batch.
+        grid: equally spaced.
+        unbiased: take the U-statistic.
+        n: rows of the whole batch.
+        scale: factor of the gradient; 0 writes none.
+    """
+    from isojepa.objectives.gaussianity import kernels  # compiled on first use: keep it out of the import
+
+    rows = projections.view(-1, n).numpy()
+    values = np.empty(len(rows))
+    base, halved, scale = np.float32(grid.first), grid.halved, float(scale)
+    team.run(
+        kernels.whole_slices, kernels.whole_team, rows, base, halved, grid.table, unbiased, scale, values
+    )
+    return torch.from_numpy(values).float().view(projections.shape[:-1])
+
+
+def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
+    """As `_sweep_rows`, when these are only some rows of the batch: the ranks' sums are added up."""
+    from isojepa.objectives.gaussianity import kernels
+    from isojepa.objectives.gaussianity import kernels as powers
+
+    held = projections.shape[-1]
+    slices = math.prod(projections.shape[:-1])
+    rows = projections.view(slices, held).numpy()
+    sines = np.empty_like(rows) if scale else rows
+    half = len(grid.t)
+    padded = -(-half // powers.GROUP) * powers.GROUP
+    sums = np.empty((2, slices, padded))
+    base, keep = np.float32(grid.first), scale != 0
+    team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
+    cos_mean, sin_mean = ranks.total(torch.from_numpy(sums[..., :half])).numpy() / n
+    value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
+    if keep:
+        coefficients = np.zeros((2, slices, padded), np.float32)
+        coefficients[..., :half] = scale * re, scale * im
+        team.run(kernels.grad_slices, kernels.grad_team, rows, sines, grid.halved, *coefficients)
+    return torch.from_numpy(value).float().view(projections.shape[:-1])
+
+
+_local = threading.local()
+
+
+def _scratch(size: int) -> Tensor:
+    """At least so many float32 numbers, in memory that the thread keeps from call to call.
+
+    Fresh memory of this size costs more than the arithmetic: the system hands it out page by page, cleared.
+    Kept as an array, since a tensor made in inference mode could not be written to outside of it.
+    """
+    if size > 8 * _CHUNK:  # a huge batch: not worth keeping
+        return torch.from_numpy(np.empty(size, np.float32))
+    if getattr(_local, "memory", None) is None or len(_local.memory) < size:
+        _local.memory = np.empty(size, np.float32)
+    return torch.from_numpy(_local.memory)
+
 
 QUADRATURES = ("trapezoid", "gauss-hermite")
 

@@ -20,9 +20,7 @@ from torch import Tensor
 
 from isojepa.arguments import checked
 from isojepa.objectives.directions import normal_points
-from isojepa.objectives.gaussianity.null import Limit
-from isojepa.objectives.gaussianity.pairs import Pairs, Side, exponential
-from isojepa.objectives.gaussianity.statistic import Multivariate
+from isojepa.objectives.gaussianity.statistic import Limit, Multivariate, Pairs, Side, exponential
 
 _POINTS = 64  # of an integral that are held at a time, few enough for a processor's cache
 

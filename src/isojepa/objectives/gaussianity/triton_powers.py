@@ -17,8 +17,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from isojepa.objectives.gaussianity.quadrature import Grid
-from isojepa.objectives.gaussianity.tensor_powers import TensorPowers
+from isojepa.objectives.gaussianity.quadrature import Grid, TensorPowers
 
 _ROWS, _COLUMNS, _WARPS = 16, 32, 4  # a tile: 4 projections for each of 128 threads; more spill registers
 _SPAN = 32  # rows per knot in a partial sum, which so takes a sixteenth of the projections' memory

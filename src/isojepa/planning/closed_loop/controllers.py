@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.encoders.world_model import Dynamics
 from isojepa.planning.closed_loop.perception import Perception
 from isojepa.planning.closed_loop.plants import History, Plant
 from isojepa.planning.planners.problems import Cost, Planner, Problem

@@ -23,9 +23,8 @@ from isojepa.planning.closed_loop.plants import Plant
 from isojepa.planning.closed_loop.reacher import ReacherModel, ReacherPlant
 from isojepa.planning.closed_loop.transitions import Encoded, LatentModel, encode, fit_model
 from isojepa.planning.planners import SEARCHES
-from isojepa.planning.planners.costs import GoalCost
 from isojepa.planning.planners.inverse import InverseDynamics
-from isojepa.planning.planners.models import LinearDynamics
+from isojepa.planning.planners.problems import GoalCost, LinearDynamics
 from isojepa.worlds.episodes import Episodes
 
 PLANNERS = (*SEARCHES, "inverse")

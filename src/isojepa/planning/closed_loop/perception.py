@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from isojepa.align.maps import AlignmentMap
 from isojepa.arguments import check_count, check_number
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.planning.closed_loop.plants import History, Plant
-from isojepa.planning.planners.costs import wrapped
+from isojepa.planning.planners.problems import wrapped
 from isojepa.seeds import generator
 from isojepa.worlds.reacher.look import Colours, Look
 

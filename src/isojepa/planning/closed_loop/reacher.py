@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count, checked
-from isojepa.encoders.dynamics import Stepwise
+from isojepa.encoders.world_model import Stepwise
 from isojepa.names import shown
 from isojepa.planning.closed_loop.plants import State
 from isojepa.planning.planners.problems import ActionSpace

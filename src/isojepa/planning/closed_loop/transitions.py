@@ -21,13 +21,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from isojepa.arguments import check_count
-from isojepa.encoders.dynamics import Stepwise
+from isojepa.encoders.world_model import Stepwise
 from isojepa.linear import errors, r2_of
 from isojepa.names import choose
 from isojepa.planning.closed_loop.perception import Encoder
 from isojepa.planning.closed_loop.plants import Plant
 from isojepa.planning.closed_loop.recording import check_space
-from isojepa.planning.planners.models import LinearDynamics
+from isojepa.planning.planners.problems import LinearDynamics
 from isojepa.training.regression import Standardised, fit_network
 from isojepa.worlds.episodes import Episodes
 

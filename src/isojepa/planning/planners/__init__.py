@@ -2,15 +2,22 @@
 
 from collections.abc import Callable
 
-from isojepa.planning.planners.cem import CEM, ICEM
-from isojepa.planning.planners.costs import GoalCost, NearestCost, wrapped
 from isojepa.planning.planners.gradient import Gradient
 from isojepa.planning.planners.inverse import InverseDynamics
 from isojepa.planning.planners.linear_mpc import LinearMPC
-from isojepa.planning.planners.models import FunctionDynamics, LinearDynamics
-from isojepa.planning.planners.mppi import MPPI, path_weights
-from isojepa.planning.planners.noise import coloured
-from isojepa.planning.planners.problems import ActionSpace, Cost, Plan, Planner, Problem
+from isojepa.planning.planners.problems import (
+    ActionSpace,
+    Cost,
+    FunctionDynamics,
+    GoalCost,
+    LinearDynamics,
+    NearestCost,
+    Plan,
+    Planner,
+    Problem,
+    wrapped,
+)
+from isojepa.planning.planners.sampling import CEM, ICEM, MPPI, coloured, path_weights
 
 __all__ = [
     "CEM",

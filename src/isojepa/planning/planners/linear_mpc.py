@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count, check_fields
-from isojepa.encoders.dynamics import Dynamics
-from isojepa.planning.planners.costs import GoalCost
-from isojepa.planning.planners.problems import Plan, Problem
+from isojepa.encoders.world_model import Dynamics
+from isojepa.planning.planners.problems import GoalCost, Plan, Problem
 
 
 @dataclass(frozen=True)

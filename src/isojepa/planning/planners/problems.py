@@ -5,6 +5,23 @@ r"""What planners solve: actions that bring a latent near a goal, for several pr
 A model of the latent is any `Dynamics`, a cost anything that can be called with latents, goal and actions.
 Actions are raw ones, as the plant takes them: candidates are drawn in units of `deviation` around `mean`,
 un-scaled, clipped to the bounds, and only then shown to the model, so that what is scored can be done.
+
+How far a plan ends from its goal: a weighted squared distance, at the end or all along.
+
+    cost = sum_{t < H} running |w (h_t - g)|^2 + |w (h_H - g)|^2 + effort sum_t |a_t|^2
+
+With running = 0 and w = 1 it is the published one, the squared distance of the last latent. Distances between
+latents that are rotations of each other are equal (Theorem 4 of Klindt et al., 2026), so is the cost if w
+does not tell the rotated coordinates apart. Where the coordinates are angles, differences are taken modulo
+2 pi: the way round costs nothing.
+
+Models of the latent that planners step: linear ones, fitted in closed form, and any function.
+
+    h' = A h + B a + c
+
+A and B are those of least squares on recorded (h, a, h'), in float64. In rotated latents Q h the same fit
+gives Q A Q^T and Q B, so whatever is planned is the same. Directions of the latent in which it does not vary
+beyond the rounding of an encoder's float32 have no coefficients: fitted to rounding, they would be huge.
 """
 
 import math
@@ -12,11 +29,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, check_fields
-from isojepa.encoders.dynamics import Dynamics
+from isojepa.arguments import check_count, check_fields, check_number
+from isojepa.encoders.world_model import Dynamics, Stepwise
+from isojepa.linear import least_squares
 
 
 class Cost(Protocol):
@@ -257,3 +276,143 @@ class Problem:
 def normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
     """Standard normal numbers in the type and on the device of a tensor."""
     return torch.randn(shape, generator=generator, device=generator.device, dtype=like.dtype).to(like.device)
+
+
+def wrapped(difference: Tensor, period: float | Tensor = 2 * math.pi) -> Tensor:
+    """Differences modulo a period, between -period / 2 and period / 2; an infinite period changes nothing.
+
+    Example:
+        >>> wrapped(torch.tensor([3.5, -0.5])).tolist()
+        [-2.7831854820251465, -0.5]
+    """
+    if isinstance(period, Tensor):
+        turns = torch.round(difference / period)
+        return difference - torch.where(torch.isinf(period), 0.0, turns * period)
+    return difference - period * torch.round(difference / period)
+
+
+@dataclass(frozen=True)
+class GoalCost:
+    """Weighted squared distance to a goal.
+
+    Attributes:
+        weights: (dim,) w^2, what the square of each coordinate's difference counts; 1 by default.
+        running: weight of the steps before the last.
+        effort: weight of squared actions.
+        period: (dim,) of coordinates that are angles; Inf for others. None if none is.
+    """
+
+    weights: Tensor | None = None
+    running: float = 0.0
+    effort: float = 0.0
+    period: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name in ("running", "effort"):
+            check_number(name, getattr(self, name), "be at least 0", lambda value: value >= 0)
+        if self.weights is not None and not bool((self.weights >= 0).all()):
+            raise ValueError(f"weights must be at least 0, got {self.weights.tolist()}")
+
+    def __call__(self, latents: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
+        """Costs (...) of latents (..., horizon, dim) and actions (..., horizon, m) for goals (..., dim)."""
+        if self.running:
+            steps = self._distances(latents, goal.unsqueeze(-2))
+            cost = steps[..., -1] + self.running * steps[..., :-1].sum(-1)
+        else:
+            cost = self._distances(latents.select(-2, -1), goal)
+        if self.effort:
+            cost = cost + self.effort * actions.square().sum((-2, -1))
+        return cost
+
+    def _distances(self, latents: Tensor, goal: Tensor) -> Tensor:
+        squares = self.difference(latents, goal).square()
+        if self.weights is not None:
+            squares = squares * self.weights.to(squares)
+        return squares.sum(-1)
+
+    def difference(self, latents: Tensor, goal: Tensor) -> Tensor:
+        """Latents minus goal, angles the short way round."""
+        found = latents - goal
+        return found if self.period is None else wrapped(found, self.period.to(found))
+
+    def root_weights(self, horizon: int, like: Tensor) -> Tensor:
+        """(horizon, dim) square roots of what each squared difference counts: the cost as least squares."""
+        weights = torch.ones(like.shape[-1]) if self.weights is None else self.weights
+        steps = torch.full((horizon,), self.running)
+        steps[-1] = 1.0
+        return torch.sqrt(steps[:, None] * weights.cpu()).to(like)
+
+
+@dataclass(frozen=True)
+class NearestCost:
+    """Weighted squared distance of the step that comes nearest to the goal: for success at any step.
+
+    Attributes:
+        weights: (dim,) as of `GoalCost`.
+    """
+
+    weights: Tensor | None = None
+
+    def __call__(self, latents: Tensor, goal: Tensor, actions: Tensor) -> Tensor:
+        """Costs (...) of latents (..., horizon, dim) for goals (..., dim)."""
+        steps = GoalCost(self.weights)(latents[..., None, :], goal.unsqueeze(-2), actions[..., None, :])
+        return steps.amin(-1)
+
+
+_ROUNDING = 1e-5  # of a singular value against the largest, columns scaled to variance 1
+
+
+@dataclass(frozen=True)
+class LinearDynamics(Stepwise):
+    """A linear model.
+
+    Attributes:
+        a: (dim, dim), of the latent.
+        b: (dim, m), of the actions.
+        offset: (dim,).
+    """
+
+    a: Tensor
+    b: Tensor
+    offset: Tensor
+
+    @classmethod
+    def fit(cls, h: np.ndarray, actions: np.ndarray, h_next: np.ndarray) -> "LinearDynamics":
+        """The model of least squared error.
+
+        Args:
+            h, h_next: (n, dim) latents before and after.
+            actions: (n, m).
+
+        Raises:
+            ValueError: there are fewer rows than coefficients of one coordinate.
+        """
+        x = np.concatenate((h, actions), 1)
+        if len(x) <= x.shape[1]:
+            raise ValueError(f"h must have more than {x.shape[1]} rows to fit a model to, got {len(x)}")
+        # `fit_transition` refuses directions that do not vary, since it is asked what A and B are; a planner
+        # never goes there, and plans as well without them
+        fitted = least_squares(x, h_next, rounding=_ROUNDING)
+        matrix = torch.from_numpy(fitted.matrix.T.copy())
+        offset = torch.from_numpy(fitted.offset - fitted.centre @ fitted.matrix)
+        return cls(matrix[:, : h.shape[1]], matrix[:, h.shape[1] :], offset)
+
+    def step(self, h: Tensor, a: Tensor) -> Tensor:
+        """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""
+        return torch.addmm(self.offset.to(h), h, self.a.to(h).T) + a @ self.b.to(h).T
+
+    def to(self, like: Tensor) -> "LinearDynamics":
+        """In the type and on the device of a tensor."""
+        return LinearDynamics(self.a.to(like), self.b.to(like), self.offset.to(like))
+
+
+@dataclass(frozen=True)
+class FunctionDynamics(Stepwise):
+    """A function or module of (h, a) as a model."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+
+    def step(self, h: Tensor, a: Tensor) -> Tensor:
+        """The next latents (batch, dim) of latents (batch, dim) after actions (batch, m)."""
+        return self.function(h, a)

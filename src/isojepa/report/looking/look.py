@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count, check_number, checked
-from isojepa.encoders.attention import NoAttention
-from isojepa.encoders.model import Encoder, Headed, Model, device_of, module_of
-from isojepa.encoders.modes import evaluating
+from isojepa.encoders.backbones import NoAttention
+from isojepa.encoders.model import Encoder, Headed, Model, device_of, evaluating, module_of
 from isojepa.evaluations.features import features_of
 from isojepa.report.looking.components import ColourMaps, Components, colour_maps, components
 from isojepa.report.looking.masks import kept_mass
@@ -20,11 +19,10 @@ from isojepa.report.looking.neighbors import Agreement, Nearest, agreement, near
 from isojepa.report.looking.placement import spread_order
 from isojepa.report.looking.thumbnails import squares
 from isojepa.seeds import generator
+from isojepa.worlds.images.augmentations import whole
 from isojepa.worlds.images.cache import Cached
-from isojepa.worlds.images.choice import shorter_side
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.resample import whole
+from isojepa.worlds.images.pictures import Part, Pictures
+from isojepa.worlds.images.views import shorter_side
 
 MOST = 4_000  # pictures of a map, whose making takes time with their square
 _THUMB, _LARGE = 56, 192  # sides of pictures in the page, at most

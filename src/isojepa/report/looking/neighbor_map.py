@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from isojepa.arguments import check_count, check_number, checked
-from isojepa.evaluations.neighbors import directions
+from isojepa.evaluations.probes import directions
 from isojepa.report.looking.components import components
 
 PERPLEXITY = 30.0

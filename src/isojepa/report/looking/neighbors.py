@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from isojepa.arguments import check_count, checked
-from isojepa.evaluations.neighbors import directions
+from isojepa.evaluations.probes import directions
 
 _ROWS = 1_024  # of a block of cosines
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from isojepa.vision import import_pillow
+from isojepa.worlds.images.augmentations import whole
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.resample import whole
 
 _AT_ONCE = 64
 _QUALITY = 88

@@ -18,10 +18,9 @@ import torch
 from isojepa.arguments import check_count
 from isojepa.registry import register
 from isojepa.worlds.environments.pictures import PictureEnvironment
-from isojepa.worlds.images.cache import cached
-from isojepa.worlds.images.folders import folder_origin
+from isojepa.worlds.images.cache import Item, Origin, cached, natural
+from isojepa.worlds.images.formats import folder_origin
 from isojepa.worlds.images.observers import Observer
-from isojepa.worlds.images.origins import Item, Origin, natural
 
 
 @register("environment", "cameras")

@@ -14,8 +14,7 @@ from isojepa.arguments import check_count, checked
 from isojepa.registry import Context, Spec, chosen, find, make, register, settings
 from isojepa.seeds import generator
 from isojepa.worlds.mixings import Mixing
-from isojepa.worlds.observers import Pairs, check_split, observer_number
-from isojepa.worlds.paired import Paired
+from isojepa.worlds.observers import Paired, Pairs, check_split, observer_number
 from isojepa.worlds.processes import OrnsteinUhlenbeckSpec, Process
 from isojepa.worlds.world import World
 

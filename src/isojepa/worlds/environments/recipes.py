@@ -15,11 +15,9 @@ from isojepa.arguments import check_count
 from isojepa.names import choose
 from isojepa.registry import register
 from isojepa.worlds.environments.pictures import PictureEnvironment
-from isojepa.worlds.images.augmented import Augmented
-from isojepa.worlds.images.choice import shorter_side
 from isojepa.worlds.images.observers import Observer
 from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.views import Views
+from isojepa.worlds.images.views import Augmented, Views, shorter_side
 
 
 @register("environment", "recipes")

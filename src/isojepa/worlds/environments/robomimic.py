@@ -19,9 +19,9 @@ from isojepa.importing import install_hint
 from isojepa.opening import check_expanded, plain_file, size_of
 from isojepa.registry import register
 from isojepa.worlds.environments.pictures import PictureEnvironment
-from isojepa.worlds.episodes.reading import within
+from isojepa.worlds.episodes.files import within
+from isojepa.worlds.images.cache import natural
 from isojepa.worlds.images.observers import Observer
-from isojepa.worlds.images.origins import natural
 from isojepa.worlds.images.pictures import Stack
 
 _IMAGE = "_image"

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from isojepa.registry import Context, Spec, chosen, register
 from isojepa.worlds.environments.latents import LatentsSpec
-from isojepa.worlds.observers import Observers
-from isojepa.worlds.paired import Paired
+from isojepa.worlds.observers import Observers, Paired
 
 
 @register("world", "together")

@@ -17,8 +17,7 @@ from isojepa.arguments import check_count, check_number, checked
 from isojepa.names import choose
 from isojepa.opening import size_of
 from isojepa.seeds import generator
-from isojepa.worlds.recorded import Recorded, check_stride
-from isojepa.worlds.trajectories import Trajectories, split_paths
+from isojepa.worlds.trajectories import Recorded, Trajectories, check_stride, split_paths
 from isojepa.worlds.windows import Windows, episode_hashes
 
 HELD = 8 << 30  # bytes of a column that are read into memory
@@ -300,7 +299,7 @@ class Episodes:
 
     def write(self, path: Path | str, form: str = "stable-worldmodel") -> Path:
         """Write a file of them, see `write_episodes`."""
-        from isojepa.worlds.episodes.writing import write_episodes
+        from isojepa.worlds.episodes.files import write_episodes
 
         return write_episodes(Path(path), self, form)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from isojepa.registry import Context, Spec, register
 from isojepa.worlds.episodes.episodes import Episodes
-from isojepa.worlds.episodes.reading import read_episodes
+from isojepa.worlds.episodes.files import read_episodes
 from isojepa.worlds.windows import Windows
 
 

@@ -1,12 +1,9 @@
 """Pictures: folders, arrays and shards of images, and the views that are cut from them."""
 
-from isojepa.worlds.images.cache import Cached, default_cache
-from isojepa.worlds.images.datasets import dataset_pictures
-from isojepa.worlds.images.decoding import BadPicture, decode
+from isojepa.worlds.images.cache import BadPicture, Cached, PicturesWarning, decode, default_cache
+from isojepa.worlds.images.formats import dataset_pictures
 from isojepa.worlds.images.opening import open_pictures, splits
-from isojepa.worlds.images.origins import PicturesWarning
-from isojepa.worlds.images.parts import Part, divide, fingerprint
-from isojepa.worlds.images.pictures import Pictures, Stack
+from isojepa.worlds.images.pictures import Part, Pictures, Stack, divide, fingerprint
 from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
 

@@ -16,38 +16,559 @@ Without an explicit place it lies in `isojepa/pictures` of the user's cache fold
 ~/.cache. Decoded pictures take 5 to 20 times the space of their JPEG files. `largest` bounds it; a
 compressed cache needs a tenth and decodes at each reading, which is for sets of millions; one for which
 the disk has no room is refused as soon as that is seen.
+
+One picture from the bytes of a file: uint8 (1 or 3, height, width), whatever the file had.
+
+    grey, one bit                  1 channel; 0 and 255 for one bit
+    16 bits, one channel           1 channel; v -> round(255 v / 65535), scaled and never clipped
+    32-bit integers                as 16 bits, if all values are within them; else refused
+    floating point                 1 channel; v -> round(255 v), if all values lie in [0, 1]; else refused
+    RGB, palette, CMYK, YCbCr      3 channels; of 16 bits a channel the upper eight
+    transparent in any form        laid over white, with as many channels as without
+    turned by EXIF orientation     upright
+    several frames                 the first
+
+Colour profiles are not applied. Nothing is expanded before its size is known: a picture of more pixels
+than `MOST_PIXELS` is refused, as is every file that cannot be read to its end, by one type of error,
+`BadPicture`, so that whoever reads many can count it and go on. Only the formats of `FORMATS` are tried:
+Pillow knows others that run programs.
+
+The bar of long work on pictures: how much is done and the time left, on standard error.
+
+Pictures before they are decoded: a stream of them with names and labels, and what it is known by.
+
+Folders, Parquet files and shards are each turned into an `Origin`; the cache decodes it. An item that is
+known to be lost, such as the rest of a shard that was cut, is an item too, whose reading raises
+`BadPicture`: so it is counted and told with those that turn out to be damaged.
+
+How a cache of pictures is written: every item of an origin decoded once, by several threads, in its order.
+
+Pillow lets go of Python's lock while it decodes, so threads are enough. Mean and standard deviation are
+those of all pixels of all pictures, of each channel, of values in [0, 1]; a grey picture among coloured
+ones counts in all three.
+
+A compressed cache holds each picture as a JPEG file of quality 95 without subsampling, a tenth of the size or
+less; the moments, and that a picture can be read, are those of what was decoded before.
 """
 
 import contextlib
+import hashlib
+import io
 import json
 import os
+import re
 import secrets
 import shutil
+import sys
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.files import open_unfollowed, read_json
-from isojepa.opening import parse_json, read_bytes
-from isojepa.worlds.images.decoding import decode
-from isojepa.worlds.images.filling import (
-    FORMAT,
-    HEADER,
-    INDEX,
-    LABELS,
-    NAMES,
-    PIXELS,
-    digest,
-    fill,
-    workers,
+from isojepa.files import open_unfollowed, read_json, write_json, write_whole
+from isojepa.importing import install_hint
+from isojepa.opening import parse_json, read_bytes, size_of
+from isojepa.terminal import Console, PlainProgress
+
+MOST_PIXELS = 89_000_000  # 270 MB when expanded; of more than 89.5 million Pillow itself warns
+MOST_BYTES = 1 << 29  # of one file
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".avif"),
 )
-from isojepa.worlds.images.origins import Origin, PicturesWarning
+_WHITE = 255
+
+
+class BadPicture(ValueError):
+    """A picture that cannot be read, and why; whoever reads many counts it and goes on."""
+
+
+def decode(content: bytes, largest: int | None = None) -> Tensor:
+    """The picture of a file.
+
+    Args:
+        content: of the file.
+        largest: pixels of the shorter side to which a larger picture is reduced, sides in proportion; JPEG
+            files are then expanded to a fraction of their size only.
+
+    Returns:
+        uint8 (1 or 3, height, width).
+
+    Raises:
+        BadPicture: it is no picture, damaged, cut short, or has too many pixels.
+        ImportError: Pillow is not installed.
+
+    Example:
+        >>> decode(b"no picture")
+        Traceback (most recent call last):
+        ...
+        isojepa.worlds.images.cache.BadPicture: it is of no format that is read here, or has no header
+        >>> file = io.BytesIO()
+        >>> pillow().new("LA", (3, 2)).save(file, "PNG")  # 3 wide, 2 high, all of it transparent
+        >>> decode(file.getvalue())[0].tolist()
+        [[255, 255, 255], [255, 255, 255]]
+    """
+    library = pillow()
+    try:
+        with library.open(io.BytesIO(content), formats=_formats(library)) as image:
+            return pixels(image, largest)
+    except BadPicture:
+        raise
+    except library.DecompressionBombError:
+        raise BadPicture(_too_many("far more")) from None
+    except library.UnidentifiedImageError:
+        raise BadPicture("it is of no format that is read here, or has no header") from None
+    except MemoryError:
+        raise  # the machine's fault, not the picture's
+    except Exception as error:  # damaged files make Pillow raise whatever its parsers stumble over
+        raise BadPicture(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def pixels(image: Any, largest: int | None = None) -> Tensor:
+    """The pixels of a picture that Pillow has opened, by the rules above.
+
+    Args:
+        image: a `PIL.Image.Image`.
+        largest: as of `decode`.
+
+    Raises:
+        BadPicture: it has none or too many, or values whose range is not known.
+    """
+    from PIL import ImageOps
+
+    width, height = image.size
+    if not 0 < width * height <= MOST_PIXELS:
+        raise BadPicture(_too_many(f"{width} × {height}"))
+    if largest is not None and min(width, height) > largest:
+        image.draft(
+            None, _reduced(width, height, largest)
+        )  # JPEG: by 2, 4 or 8 while decoding; others: nothing
+    image.load()
+    image = _plain(ImageOps.exif_transpose(image))
+    if largest is not None and min(image.size) > largest:
+        image = image.resize(
+            _reduced(image.width, image.height, largest),
+            resample=pillow().Resampling.BICUBIC,
+            reducing_gap=3.0,
+        )
+    found = torch.from_numpy(np.array(image, dtype=np.uint8))
+    return found.unsqueeze(0) if found.ndim == 2 else found.movedim(-1, 0).contiguous()
+
+
+def pillow() -> Any:
+    """Pillow's module `Image`.
+
+    Raises:
+        ImportError: Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(f"reading pictures needs Pillow: {install_hint('vision')}") from error
+    return Image
+
+
+def _formats(library: Any) -> list[str]:
+    """Those of the formats that this Pillow was built with."""
+    library.init()
+    return [name for name in FORMATS if name in library.OPEN]
+
+
+def _plain(image: Any) -> Any:
+    """The same picture in grey or RGB of eight bits."""
+    mode = image.mode
+    if mode == "F" or mode.startswith("I"):
+        return _scaled(image)
+    grey = mode in ("1", "L", "LA", "La")
+    if image.has_transparency_data or mode in ("La", "RGBa"):
+        image = image.convert("LA").convert("RGBA") if grey else image.convert("RGBA")
+        ground = pillow().new("RGBA", image.size, (_WHITE, _WHITE, _WHITE, 255))
+        ground.alpha_composite(image)
+        image = ground
+    return image.convert("L" if grey else "RGB")
+
+
+def _scaled(image: Any) -> Any:
+    """A picture of more than eight bits a pixel, scaled to eight."""
+    values = np.asarray(image)
+    if image.mode == "F":
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise BadPicture(
+                "it has numbers outside [0, 1], whose range nobody knows: write it with 8 or 16 bits"
+            )
+        return pillow().fromarray(np.rint(values * 255).astype(np.uint8))
+    if values.min() < 0 or values.max() > 65_535:
+        raise BadPicture(
+            "it has values outside 0 to 65535, whose range nobody knows: write it with 8 or 16 bits"
+        )
+    return pillow().fromarray(((values.astype(np.int32) * 255 + 32_767) // 65_535).astype(np.uint8))
+
+
+def _reduced(width: int, height: int, largest: int) -> tuple[int, int]:
+    """Width and height when the shorter side is `largest`, the other in proportion."""
+    shorter = min(width, height)
+    return max(1, round(width * largest / shorter)), max(1, round(height * largest / shorter))
+
+
+def _too_many(got: str) -> str:
+    return f"it must have between 1 and {MOST_PIXELS} pixels, got {got}"
+
+
+@contextlib.contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A rich progress bar if standard error is a terminal, else a line every few seconds.
+
+    Args:
+        what: is done, in a word or two.
+        total: units of work, whatever they are.
+
+    Yields:
+        A function to be called with the units that were done since it was last called.
+    """
+    if not sys.stderr.isatty():
+        plain, finished = PlainProgress(what), 0
+
+        def advance(done: int) -> None:
+            nonlocal finished
+            finished += done
+            plain.update(finished, total)
+
+        yield advance
+        return
+    # slow to import: only for those who wait
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what, markup=False), BarColumn(24), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+Label = str | int | None
+_SPARSE = 1_000  # numbers beyond ten times as many as pictures, and this, are names and no counts
+
+
+class PicturesWarning(UserWarning):
+    """Something in a set of pictures was not used; the message says what and why."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One picture that is not decoded yet.
+
+    Attributes:
+        name: of its file, or its key.
+        read: decodes it, given the shorter side to which it may be reduced; raises BadPicture.
+        label: a class by name or number; None where there is none.
+        size: units of work, in which the origin's total is counted.
+    """
+
+    name: str
+    read: Callable[[int | None], Tensor]
+    label: Label = None
+    size: int = 1
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A set of pictures that is not decoded yet.
+
+    Attributes:
+        data: where it is, for messages.
+        identity: what tells it from other sets and from itself after a change, as JSON can hold it.
+        items: goes through all of them, each time from the start.
+        total: the sum of their sizes, or nearly.
+        classes: names of the labels in their order, where the data have an order of their own.
+    """
+
+    data: str
+    identity: Any
+    items: Callable[[], Iterator[Item]]
+    total: int
+    classes: tuple[str, ...] | None = None
+
+
+def lost(name: str, reason: str, size: int = 0) -> Item:
+    """An item that is known to be lost, and why."""
+
+    def read(largest: int | None) -> NoReturn:
+        raise BadPicture(reason)
+
+    return Item(name, read, None, size)
+
+
+def identity_of(paths: Sequence[Path], root: Path) -> list[Any]:
+    """What files are known by: where they are, their names, sizes and times of change.
+
+    The place belongs to it since files of other data may have the same names, sizes and times: packages
+    give all their files one time, and MNIST's files are as long as those of Fashion-MNIST.
+    """
+    found = [(path, path.stat()) for path in paths]
+    return [
+        str(root.resolve()),
+        *([str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns] for path, stat in found),
+    ]
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """What names are sorted by: numbers in them as numbers, letters without regard to case, then as they are.
+
+    Example:
+        >>> sorted(["b10", "b9", "B1", "a"], key=natural)
+        ['a', 'B1', 'b9', 'b10']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    return (*map(_sortable, parts), (0, 0, name))
+
+
+def numbered(
+    labels: Sequence[Label], classes: Sequence[str] | None
+) -> tuple[np.ndarray | None, tuple[str, ...], str]:
+    """Labels as numbers, the names of all of them, and a sentence where labels were left out.
+
+    Negative numbers are what the hubs write where a label is not told. Labels that only some pictures have
+    are left out, as is a single class, from which there is nothing to learn.
+
+    Raises:
+        ValueError: a label is none of the classes.
+    """
+    told = [None if isinstance(label, int) and label < 0 else label for label in labels]
+    missing = sum(label is None for label in told)
+    if missing:
+        some = missing < len(told)
+        return (
+            None,
+            (),
+            f"labels are left out, since {missing} of {len(told)} pictures have none" if some else "",
+        )
+    whole = [label for label in told if isinstance(label, int)]
+    if len(whole) == len(told) and max(whole) < 10 * len(whole) + _SPARSE:
+        names = tuple(map(str, range(max(whole) + 1))) if classes is None else tuple(classes)
+        numbers = np.array(whole, dtype=np.int64)
+        if max(whole) >= len(names):
+            raise ValueError(f"labels must be below the {len(names)} classes, got {max(whole)}")
+    else:
+        words = list(map(str, told))
+        names = tuple(sorted(set(words), key=natural)) if classes is None else tuple(classes)
+        places = {name: place for place, name in enumerate(names)}
+        strange = sorted(set(words) - set(places))
+        if strange:
+            raise ValueError(f"labels must be among the {len(names)} classes, got {strange[0]!r}")
+        numbers = np.array([places[word] for word in words], dtype=np.int64)
+    if len(names) == 1:
+        return (
+            None,
+            (),
+            f"all pictures are of one class, {names[0]!r}: they are taken as pictures without labels",
+        )
+    return numbers, names, ""
+
+
+def _sortable(part: str) -> tuple[int, int, str]:
+    if not part.isdecimal():
+        return 0, 0, part.lower()
+    digits = part.lstrip("0")
+    return 1, len(digits), digits  # Python makes no integer of thousands of digits
+
+
+FORMAT = "isojepa pictures 2"  # another number where the files, or what is decoded, change
+HEADER, PIXELS, INDEX, LABELS, NAMES = "header.json", "pixels.bin", "index.npy", "labels.npy", "names.json"
+FILES = (PIXELS, INDEX, LABELS, NAMES)
+_TOLD = 20  # skipped files whose reasons are kept
+_LOOK = 256  # pictures after which the room on the disk is looked at again
+_QUALITY = 95  # of JPEG; above it files grow and nothing is seen
+_LEAST_STD = 1 / 255  # of pictures of one colour: nobody divides by 0
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One picture as it goes into the file.
+
+    Attributes:
+        content: its pixels, or its JPEG file.
+        shape: (channels, height, width).
+        sums: of the values and of their squares, for each channel.
+    """
+
+    content: bytes
+    shape: tuple[int, ...]
+    sums: list[tuple[int, int]]
+
+
+def fill(folder: Path, origin: Origin, largest: int | None, compressed: bool) -> None:
+    """Write the cache of an origin into an empty folder.
+
+    Raises:
+        ValueError: no picture can be read, or the disk has no room for all.
+    """
+    sums = _Sums()
+    index: list[tuple[int, ...]] = []
+    labels: list[Label] = []
+    names: list[str] = []
+    reasons: list[tuple[str, str]] = []
+    start = skipped = done = 0
+    with bar("decoding", origin.total) as advance, open(folder / PIXELS, "xb") as file:
+        for count, (item, found) in enumerate(_decoded(origin.items(), largest, compressed), 1):
+            done += item.size
+            advance(item.size)
+            if isinstance(found, BadPicture):
+                skipped += 1
+                if len(reasons) < _TOLD:
+                    reasons.append((_told(item.name), _told(str(found))))
+                continue
+            file.write(found.content)
+            index.append((start, *found.shape, len(found.content)))
+            labels.append(item.label)
+            names.append(_told(item.name))
+            sums.add(found)
+            start += len(found.content)
+            if not count % _LOOK:
+                _check_room(folder, origin, start, start * max(0.0, origin.total / done - 1) if done else 0.0)
+        file.flush()
+        os.fsync(file.fileno())
+    if not index:
+        why = f"; the first, {reasons[0][0]}: {reasons[0][1]}" if reasons else ""
+        raise ValueError(f"{origin.data} must hold pictures that can be read, got {skipped} that cannot{why}")
+    numbers, classes, notice = numbered(labels, origin.classes)
+    _save(folder / INDEX, np.array(index, dtype=np.int64))
+    if numbers is not None:
+        _save(folder / LABELS, numbers)
+    write_json(folder / NAMES, names)
+    mean, std = sums.moments()
+    header = {
+        "format": FORMAT,
+        "data": _told(origin.data),
+        "largest": largest,
+        "compressed": compressed,
+        "pictures": len(index),
+        "channels": len(mean),
+        "mean": mean,
+        "std": std,
+        "classes": list(map(_told, classes)),
+        "skipped": skipped,
+        "reasons": reasons,
+        "notice": notice,
+        "sizes": {name: (folder / name).stat().st_size for name in FILES if (folder / name).exists()},
+    }
+    write_json(folder / HEADER, header)
+
+
+def digest(content: bytes) -> str:
+    """A hash that names content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def workers() -> int:
+    """Threads that decode."""
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _decoded(
+    items: Iterable[Item], largest: int | None, compressed: bool
+) -> Iterator[tuple[Item, Stored | BadPicture]]:
+    """Each item with its picture, or with what is wrong with it, in order; a few at a time are in memory."""
+    bombs = pillow().DecompressionBombWarning  # whose pictures are refused and counted
+    waiting: deque[tuple[Item, Future[Stored | BadPicture]]] = deque()
+    with warnings.catch_warnings(), ThreadPoolExecutor(workers()) as pool:
+        warnings.simplefilter("ignore", bombs)
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(_read, item, largest, compressed)))
+                if len(waiting) >= 4 * workers():
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _read(item: Item, largest: int | None, compressed: bool) -> Stored | BadPicture:
+    try:
+        picture = item.read(largest)
+        content = _jpeg(picture) if compressed else picture.numpy().tobytes()
+        return Stored(content, tuple(picture.shape), _sums(picture.numpy()))
+    except BadPicture as error:
+        return error
+    except OSError as error:  # removed or unreadable
+        return BadPicture(error.strerror or str(error))
+
+
+def _jpeg(picture: Tensor) -> bytes:
+    """A picture as a JPEG file."""
+    image = pillow().fromarray(picture[0].numpy() if len(picture) == 1 else picture.movedim(0, -1).numpy())
+    file = io.BytesIO()
+    try:
+        image.save(file, "JPEG", quality=_QUALITY, subsampling=0)
+    except OSError as error:
+        raise BadPicture(f"it cannot be compressed: {error}") from error  # a side of more than 65,500 pixels
+    return file.getvalue()
+
+
+def _sums(pixels: np.ndarray) -> list[tuple[int, int]]:
+    """Sums of the values and of their squares in each channel; exact, as whole numbers."""
+    return [
+        (int(channel.sum(dtype=np.int64)), int(np.square(channel, dtype=np.uint32).sum(dtype=np.int64)))
+        for channel in pixels
+    ]
+
+
+class _Sums:
+    """Sums over all pictures, for mean and standard deviation."""
+
+    def __init__(self) -> None:
+        self._colour, self._first, self._second, self._count = False, [0, 0, 0], [0, 0, 0], 0
+
+    def add(self, picture: Stored) -> None:
+        """Count one picture."""
+        self._colour |= len(picture.sums) == 3
+        self._count += picture.shape[1] * picture.shape[2]
+        for channel in range(3):
+            first, second = picture.sums[channel % len(picture.sums)]
+            self._first[channel] += first
+            self._second[channel] += second
+
+    def moments(self) -> tuple[list[float], list[float]]:
+        """Mean and standard deviation of each channel, of values in [0, 1]."""
+        mean, std = [], []
+        for first, second in list(zip(self._first, self._second, strict=True))[: 3 if self._colour else 1]:
+            variance = (second * self._count - first * first) / self._count**2
+            mean.append(first / self._count / 255)
+            std.append(max(variance**0.5 / 255, _LEAST_STD))
+        return mean, std
+
+
+def _check_room(folder: Path, origin: Origin, written: int, missing: float) -> None:
+    free = shutil.disk_usage(folder).free
+    if missing > free:
+        raise ValueError(
+            f"the decoded pictures of {origin.data} must fit on the disk of {folder.parent}: they would "
+            f"take about {size_of(int(written + missing))}, and {size_of(free + written)} are free; reduce "
+            "them by largest, keep them compressed by compressed=True, or choose another place by cache"
+        )
+
+
+def _told(name: str) -> str:
+    """A name as text: names of files may hold bytes that are none."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as file:
+            np.save(file, array)
+
+    write_whole(path, write)
+
 
 _NAMED = 3  # skipped files that a warning names
 

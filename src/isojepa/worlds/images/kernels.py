@@ -1,9 +1,9 @@
 """Compiled loops for pictures on a processor: crop and resize, jitter of colours, blur.
 
-The same numbers as the tensor forms in `isojepa.worlds.images.resample` and `isojepa.worlds.images.colour`,
-which serve other devices. Of the weights of a crop only the few of each row that are not 0 are made, and only
-pixels of the box are read: at 224 pixels some twenty times faster than products of matrices. Colours go
-picture by picture, each in cache, without a tensor for every step of the arithmetic.
+The same numbers as the tensor forms in `isojepa.worlds.images.augmentations`, which serve other devices. Of
+the weights of a crop only the few of each row that are not 0 are made, and only pixels of the box are read:
+at 224 pixels some twenty times faster than products of matrices. Colours go picture by picture, each in
+cache, without a tensor for every step of the arithmetic.
 
 One thread: workers and ranks are what is parallel.
 """

@@ -14,13 +14,10 @@ from torch import Tensor
 
 from isojepa.arguments import checked
 from isojepa.names import shown
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.shuffled import Shuffled
+from isojepa.worlds.images.pictures import Part, Pictures, Shuffled
 from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
-from isojepa.worlds.observers import Pairs, check_split, held_out_rows, observer_number
-from isojepa.worlds.paired import Paired
+from isojepa.worlds.observers import Paired, Pairs, check_split, held_out_rows, observer_number
 
 
 @dataclass(frozen=True)

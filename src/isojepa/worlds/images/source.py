@@ -13,14 +13,10 @@ from torch import Tensor
 
 from isojepa.arguments import checked
 from isojepa.registry import Context, Spec, register
-from isojepa.worlds.arguments import check_count
 from isojepa.worlds.batch import Batch
-from isojepa.worlds.images.choice import Choice, shorter_side
-from isojepa.worlds.images.deferred import Deferred
-from isojepa.worlds.images.draws import NUMBERS, draw
-from isojepa.worlds.images.parts import fingerprint
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.views import Views
+from isojepa.worlds.images.pictures import Pictures, fingerprint
+from isojepa.worlds.images.views import NUMBERS, Choice, Deferred, Views, draw, shorter_side
+from isojepa.worlds.processes import check_samples
 from isojepa.worlds.source import Facts, Streams
 
 
@@ -82,7 +78,7 @@ class Images:
     @checked
     def sample(self, n: int, generator: torch.Generator) -> Batch:
         """Draw n pictures, with replacement, and views of them."""
-        ids = torch.randint(len(self.pictures), (check_count(n),), generator=generator)
+        ids = torch.randint(len(self.pictures), (check_samples(n),), generator=generator)
         uniform = torch.rand(n, len(self.views.sizes), NUMBERS, generator=generator)
         return self._drawn(ids, uniform).to("cpu")
 

@@ -14,13 +14,42 @@ predict; local ones show a part.
 Neither paper says with which probability the jitter of Social-JEPA comes, how large the blur is, or which
 mean and deviation pixels are normalised by: 0.8, a tenth of the side with σ in (0.1, 2), and the pictures'
 own are taken. `Views.for_size` has settings for small pictures, where the released ones leave nothing to see.
+
+Settings of views as people type them: a name, and what is to be other than it says.
+
+What is drawn for the views of a batch: boxes, flips and colours, from numbers uniform in [0, 1).
+
+A picture gives `NUMBERS` of them for each view, all from its own stream in one call, so that what happens to
+it does not depend on its neighbours. A box is found as torchvision's RandomResizedCrop finds one: an area
+uniform in `scale` and the logarithm of a ratio uniform in that of `ratio` give width and height; of ten tries
+the first that fits into the picture is taken and placed uniformly; if none fits, the largest box in the
+centre with a ratio within bounds.
+
+Views made where they are used: pictures and what was drawn for them, until somebody asks for the batch.
+
+What is random is drawn from the row's own stream before anything is copied; the views follow from pictures
+and draws on any device. A worker that serves a device reads pictures and draws, and sends uint8 pixels, a
+fraction of the bytes of the views; the device cuts and colours them.
+
+Pictures as one recipe of views shows them: one crop of each, always the same.
+
+What an agent trained under a recipe is shown afterwards, where two agents are compared on augmentations of
+the same pictures.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
-from isojepa.arguments import check_count, check_fields, check_number
+import torch
+from torch import Tensor
+
+from isojepa.arguments import check_count, check_fields, check_number, checked
 from isojepa.names import choose
+from isojepa.seeds import generator
+from isojepa.worlds.batch import Batch
+from isojepa.worlds.images.augmentations import Colours, normalised, recolour, resized_crops
+from isojepa.worlds.images.pictures import Pictures
 
 Range = tuple[float, float]
 Chance = float | tuple[float, ...]  # for all views, or one for each
@@ -189,3 +218,278 @@ PRESETS = {
     "social-a": _SOCIAL,
     "social-b": Views(local_views=0, global_scale=(0.2, 1.0), saturation=0.4),
 }
+
+
+_LOOKED_AT = 16  # pictures whose sizes are looked at where they differ
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A named augmentation preset with overrides; None keeps the preset's value."""
+
+    views: str = "auto"
+    """Settings by name: released, paper, minimal, social-a, social-b, a side in pixels; auto goes by size."""
+    global_views: int | None = None
+    """Number of global views; by default as the named settings have it, like all that follow."""
+    local_views: int | None = None
+    """Number of local views."""
+    global_size: int | None = None
+    """Side of global views in pixels."""
+    local_size: int | None = None
+    """Side of local views in pixels."""
+    global_scale: Range | None = None
+    """Share of the area that global crops have, from and to."""
+    local_scale: Range | None = None
+    """Share of the area that local crops have, from and to."""
+    ratio: Range | None = None
+    """Width of a crop over its height, from and to."""
+    flip: float | None = None
+    """Probability of a horizontal flip."""
+    jitter: float | None = None
+    """Probability that brightness, contrast, saturation and hue change."""
+    brightness: float | None = None
+    """Brightness is multiplied by up to 1 ± this."""
+    contrast: float | None = None
+    """Contrast is multiplied by up to 1 ± this."""
+    saturation: float | None = None
+    """Saturation is multiplied by up to 1 ± this."""
+    hue: float | None = None
+    """Hue is turned by up to this share of the circle, at most 1/2."""
+    grey: float | None = None
+    """Probability that colours are dropped."""
+    blur: float | None = None
+    """Probability of a Gaussian blur."""
+    sigma: Range | None = None
+    """Deviation of the blur in pixels, from and to."""
+    kernel: float | None = None
+    """Side of the blur's kernel as a share of the view's."""
+    solarize: float | None = None
+    """Probability of solarization."""
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """What may be other than the named settings have it, by name; None where it is not."""
+        known = {part.name for part in fields(Views)}
+        return {part.name: getattr(self, part.name) for part in fields(Choice) if part.name in known}
+
+    def settings(self, pictures: Pictures | None = None) -> Views:
+        """The settings of the views.
+
+        Args:
+            pictures: whose size "auto" goes by.
+
+        Raises:
+            ValueError: there are no settings of that name, or a change is out of its range.
+
+        Example:
+            >>> Choice("28", local_views=4).settings().sizes
+            (28, 28, 16, 16, 16, 16)
+        """
+        if self.views == "auto" and pictures is not None:
+            chosen = Views.for_size(shorter_side(pictures))
+        else:
+            chosen = Views.named(self.views)
+        return replace(chosen, **{name: value for name, value in self.changes.items() if value is not None})  # type: ignore[arg-type]
+
+
+def shorter_side(pictures: Pictures) -> int:
+    """Pixels of the pictures' shorter side; the median of a few where they differ."""
+    if pictures.shape is not None:
+        return min(pictures.shape[1:])
+    few = torch.linspace(0, len(pictures) - 1, min(_LOOKED_AT, len(pictures))).long()
+    sides = sorted(min(image.shape[-2:]) for image in pictures.read(few))
+    return int(sides[len(sides) // 2])
+
+
+_TRIES = 10
+_PARTS = {"box": 2 * _TRIES, "place": 2, "flip": 1, "jitter": 1, "factors": 4, "order": 4, "grey": 1}
+_PARTS |= {"blur": 1, "sigma": 1, "solarize": 1}
+NUMBERS = sum(_PARTS.values())
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What was drawn for each view of a batch of pictures; see `Colours` for the colours.
+
+    Attributes:
+        boxes: (n, views, 4) top, left, height, width.
+        flip, jitter, grey, solarize: (n, views).
+        factors, order: (n, views, 4).
+        sigma: (n, views).
+    """
+
+    boxes: Tensor
+    flip: Tensor
+    jitter: Tensor
+    factors: Tensor
+    order: Tensor
+    grey: Tensor
+    sigma: Tensor
+    solarize: Tensor
+
+    def colours(self, view: int) -> Colours:
+        """What was drawn for the colours of one view."""
+        names = ("jitter", "factors", "order", "grey", "sigma", "solarize")
+        return Colours(*(getattr(self, name)[:, view] for name in names))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Draws":
+        """The same with every tensor changed: some rows of it, or a copy elsewhere."""
+        return Draws(*(change(getattr(self, part.name)) for part in fields(self)))
+
+
+def draw(uniform: Tensor, sizes: Tensor, views: Views) -> Draws:
+    """Turn uniform numbers into boxes, flips and colours.
+
+    Args:
+        uniform: (n, views, NUMBERS) in [0, 1).
+        sizes: (n, 2) height and width of each picture.
+        views: the settings.
+    """
+    parts = dict(zip(_PARTS, uniform.split(list(_PARTS.values()), dim=-1), strict=True))
+    one = {name: part[..., 0] for name, part in parts.items()}
+    strengths = torch.tensor([views.brightness, views.contrast, views.saturation, views.hue])
+    factors = (2 * parts["factors"] - 1) * strengths + torch.tensor([1.0, 1.0, 1.0, 0.0])
+    blur, solarize = (torch.tensor(views.chances(name)) for name in ("blur", "solarize"))
+    low, high = views.sigma
+    return Draws(
+        boxes=_boxes(parts["box"], parts["place"], sizes, views.scales, views.ratio),
+        flip=one["flip"] < views.flip,
+        jitter=one["jitter"] < views.jitter,
+        factors=factors,
+        order=parts["order"].argsort(-1),
+        grey=one["grey"] < views.grey,
+        sigma=torch.where(one["blur"] < blur, low + (high - low) * one["sigma"], 0.0),
+        solarize=one["solarize"] < solarize,
+    )
+
+
+def _boxes(tries: Tensor, place: Tensor, sizes: Tensor, scales: tuple[Range, ...], ratio: Range) -> Tensor:
+    """Boxes (n, views, 4) from numbers (n, views, 2 tries) and (n, views, 2)."""
+    area, shape = tries.double().unflatten(-1, (2, -1)).unbind(-2)
+    low, high = torch.tensor(scales, dtype=torch.float64).T[..., None]
+    height, width = sizes.double()[:, None, None].unbind(-1)  # (n, 1, 1) each
+    share = (low + (high - low) * area) * (height * width)
+    first, last = math.log(ratio[0]), math.log(ratio[1])
+    aspect = (first + (last - first) * shape).exp()
+    wide, tall = (share * aspect).sqrt().round(), (share / aspect).sqrt().round()
+    fits = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
+    chosen = fits.byte().argmax(-1, keepdim=True)  # the first that fits
+    found = fits.any(-1)
+    width, height = width[..., 0], height[..., 0]
+    # where none fits: all of one side, and of the other as much as the ratio allows
+    middle_wide = torch.minimum(width, (height * ratio[1]).round()).clamp_min(1)
+    middle_tall = torch.minimum(height, (width / ratio[0]).round()).clamp_min(1)
+    wide = torch.where(found, wide.gather(-1, chosen)[..., 0], middle_wide)
+    tall = torch.where(found, tall.gather(-1, chosen)[..., 0], middle_tall)
+    down, across = place.double().unbind(-1)
+    top = torch.where(found, down * (height - tall + 1), (height - tall) / 2).floor()
+    left = torch.where(found, across * (width - wide + 1), (width - wide) / 2).floor()
+    return torch.stack([top, left, tall, wide], dim=-1).long()
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """Pictures with what was drawn for their views; `to(device)` makes them there.
+
+    Attributes:
+        images: uint8, (n, channels, height, width), or n of (channels, height, width).
+        draws: boxes, flips and colours of each view.
+        views: the settings, with the mean and deviation that pixels are normalised by.
+        labels: (n,) where there are any.
+        ids: (n,) which pictures they are.
+    """
+
+    images: Tensor | list[Tensor]
+    draws: Draws
+    views: Views
+    labels: Tensor | None
+    ids: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, index: slice | Tensor) -> "Deferred":
+        """Some of the pictures."""
+        if isinstance(self.images, Tensor):
+            images: Tensor | list[Tensor] = self.images[index]
+        else:
+            images = [self.images[row] for row in torch.arange(len(self))[index].tolist()]
+        return self._with(images, lambda part: part[index])
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The batch, its views made on a device."""
+        there = self._copied(lambda part: part.to(device, non_blocking=True))
+        if not isinstance(self.images, Tensor):  # boxes are read one by one: where nobody waits for them
+            there = replace(there, draws=replace(there.draws, boxes=self.draws.boxes))
+        return Batch(there.made(), self.views.global_views, labels=there.labels, ids=there.ids)
+
+    def pin_memory(self) -> "Deferred":
+        """The same in pinned memory, from which a device copies by itself; what torch's loaders call."""
+        return self._copied(lambda part: part.pin_memory())
+
+    def made(self) -> tuple[Tensor, ...]:
+        """The views, each (n, channels, size, size) float32, where the pictures are."""
+        settings = self.views
+        found = []
+        for view, size in enumerate(settings.sizes):
+            cut = resized_crops(self.images, self.draws.boxes[:, view], size, self.draws.flip[:, view])
+            seen = recolour(cut, self.draws.colours(view), settings.kernel_for(size))
+            found.append(normalised(seen, settings.mean or (0.0,), settings.std or (1.0,)))
+        return tuple(found)
+
+    def _copied(self, copy: Callable[[Tensor], Tensor]) -> "Deferred":
+        images = copy(self.images) if isinstance(self.images, Tensor) else list(map(copy, self.images))
+        return self._with(images, copy)
+
+    def _with(self, images: Tensor | list[Tensor], change: Callable[[Tensor], Tensor]) -> "Deferred":
+        labels = None if self.labels is None else change(self.labels)
+        return Deferred(images, self.draws.map(change), self.views, labels, change(self.ids))
+
+
+class Augmented:
+    """One global view of each picture, as uint8; a function of the seed and the picture's number.
+
+    Mean and deviation are those of the pictures, which a model that was trained on views of them is fed by.
+
+    Args:
+        pictures: what views are cut from.
+        views: how; the first of its views is taken.
+        seed: any integer.
+
+    Example:
+        >>> from isojepa.worlds.images.pictures import Stack
+        >>> whole = Stack(torch.zeros(3, 40, 30, dtype=torch.uint8))
+        >>> Augmented(whole, Views.for_size(28)).read(torch.tensor([1, 2])).shape
+        torch.Size([2, 1, 28, 28])
+    """
+
+    @checked
+    def __init__(self, pictures: Pictures, views: Views, *, seed: int = 0) -> None:
+        self._whole, self.seed = pictures, seed
+        self.views = replace(views, mean=(0.0,) * pictures.channels, std=(1.0,) * pictures.channels)
+        self.channels = pictures.channels
+        self.shape = (pictures.channels, views.global_size, views.global_size)
+        self.labels, self.skipped = pictures.labels, pictures.skipped
+        self.classes: Sequence[str] = pictures.classes
+        self.mean, self.std = pictures.mean, pictures.std
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def read(self, ids: Tensor) -> Tensor:
+        """The views of the pictures of given numbers, uint8 (n, channels, size, size)."""
+        count = len(self.views.sizes)
+        uniform = torch.stack(
+            [
+                torch.rand(count, NUMBERS, generator=generator(self.seed, "augmented", number))
+                for number in ids.tolist()
+            ]
+        )
+        images = self._whole.read(ids)
+        sizes = torch.tensor([image.shape[-2:] for image in images])
+        drawn = draw(uniform, sizes, self.views)
+        seen = Deferred(images, drawn, self.views, None, ids).made()[0]
+        return (seen * 255).round().clamp(0, 255).to(torch.uint8)
+
+    def __repr__(self) -> str:
+        return f"Augmented({self._whole!r}, {self.views!r})"

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from isojepa.arguments import check_count, check_number
-from isojepa.worlds.arguments import check_rho
+from isojepa.worlds.processes import check_rho
 
 _REACH = 12.0  # deviations beyond which the normal density adds nothing in float64
 _NODES = 16

@@ -11,11 +11,9 @@ from isojepa.opening import plain_file
 from isojepa.worlds.control import STEPS, reacher_episodes
 from isojepa.worlds.episodes import read_episodes
 from isojepa.worlds.frames import stores
-from isojepa.worlds.images.filling import digest
-from isojepa.worlds.images.progress import bar
+from isojepa.worlds.images.cache import bar, digest
 from isojepa.worlds.reacher.look import JOINTS
-from isojepa.worlds.recorded import Recorded
-from isojepa.worlds.trajectories import Trajectories
+from isojepa.worlds.trajectories import Recorded, Trajectories
 
 
 def trajectories_of(angles: Any) -> Trajectories:

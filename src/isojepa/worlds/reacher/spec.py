@@ -9,7 +9,7 @@ from isojepa.registry import Context, Spec, register
 from isojepa.worlds.reacher.episodes import policy_angles, read_angles
 from isojepa.worlds.reacher.look import JOINTS, Look
 from isojepa.worlds.reacher.world import Reacher
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from torch import Tensor
 from isojepa.arguments import check_count, checked
 from isojepa.names import choose
 from isojepa.seeds import generator
-from isojepa.worlds.arrays import Arrays
+from isojepa.worlds.as_source import Arrays
 from isojepa.worlds.batch import Batch
 from isojepa.worlds.frames import release
 from isojepa.worlds.processes import OrnsteinUhlenbeck
@@ -28,8 +28,8 @@ from isojepa.worlds.reacher.ceiling import r2_ceiling, sample_ceiling
 from isojepa.worlds.reacher.episodes import content_of, some_pairs, trajectories_of
 from isojepa.worlds.reacher.look import COLOURS, JOINTS, Look, wrapped_shares
 from isojepa.worlds.reacher.states import States, keep_states
-from isojepa.worlds.recorded import Recorded, Standardiser
 from isojepa.worlds.source import Facts, Source, Streams
+from isojepa.worlds.trajectories import Recorded, Standardiser
 
 EVALUATIONS = ("episodes", "gaussian")
 _KEPT = 4096  # pairs after which pages of the frames are given back

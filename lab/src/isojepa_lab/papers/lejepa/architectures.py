@@ -7,7 +7,7 @@ is common for such networks; none was chosen for any network.
 
 from typing import Any
 
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.evaluations import rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator

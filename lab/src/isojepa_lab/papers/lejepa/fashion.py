@@ -17,8 +17,7 @@ from isojepa import runs
 from isojepa.config import Config
 from isojepa.evaluations import LinearProbe
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.linear import linear_probe
-from isojepa.evaluations.neighbors import neighbors_probe
+from isojepa.evaluations.probes import linear_probe, neighbors_probe
 from isojepa.evaluations.rank import rankme
 from isojepa.registry import Context, make
 from isojepa.report.charts import Chart, Curve, curves_chart

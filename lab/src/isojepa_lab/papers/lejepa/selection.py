@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from isojepa.certificates.intervals import Interval
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.evaluations import alpha_req, lidar, rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator

@@ -14,19 +14,17 @@ import torch
 from torch import nn
 
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.encoders.projector import Projector
 from isojepa.evaluations import LinearProbe, features_of
-from isojepa.evaluations.linear import choose_logistic
-from isojepa.evaluations.scores import examples
+from isojepa.evaluations.probes import choose_logistic, examples
 from isojepa.objectives import SIGReg
-from isojepa.objectives.image_lejepa import ImageLeJEPA
+from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.seeds import generator
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.parts import Part
-from isojepa.worlds.images.pictures import Pictures
+from isojepa.worlds.images.pictures import Part, Pictures
 from isojepa.worlds.images.source import Images
 from isojepa.worlds.images.views import Views
 

@@ -7,7 +7,7 @@ import scipy
 import torch
 
 from isojepa.seeds import generator
-from isojepa.worlds.lift import orthogonal
+from isojepa.worlds.mixings import orthogonal
 from isojepa_lab.papers.own.adversary import (
     PATHS,
     RHO,

@@ -8,7 +8,7 @@ import torch
 from isojepa.laws import Uniform
 from isojepa.laws.densities import GeneralizedNormal
 from isojepa.worlds import Copula, Langevin
-from isojepa.worlds.lift import orthogonal
+from isojepa.worlds.mixings import orthogonal
 from isojepa_lab.papers.own.adversary import (
     PATHS,
     RHO,

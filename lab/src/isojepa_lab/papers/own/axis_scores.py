@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.seeds import generator
 from isojepa.unmix import Unmixing, match_latents, unmix
 from isojepa.worlds.source import Source

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.arguments import check_count
-from isojepa.objectives.loss import Loss
-from isojepa.objectives.objective import Models, Objective, embed_views
+from isojepa.objectives.objective import Loss, Models, Objective, embed_views
 from isojepa.seeds import generator
 from isojepa.worlds.batch import Batch
 

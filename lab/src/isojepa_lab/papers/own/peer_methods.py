@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.encoders.mlp import MLP
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.importing import install_hint
 from isojepa.names import choose
 from isojepa.objectives import InfoNCE, LeJEPA, Whitening

@@ -31,15 +31,15 @@ import numpy as np
 from torch import nn
 
 from isojepa.config import config_from
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2
 from isojepa.registry import Context, Spec
 from isojepa.unmix import Unmixing, unmix
 from isojepa.worlds.reacher import JOINTS, Reacher, ReacherEpisodesSpec
 from isojepa.worlds.reacher.episodes import content_of, trajectories_of
 from isojepa.worlds.reacher.states import keep_states
-from isojepa.worlds.recorded import Recorded
 from isojepa.worlds.source import held_out
+from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.papers.own.recording_measures import score_found
 from isojepa_lab.papers.world_model import reacher
 from isojepa_lab.studies.cells import Cell

@@ -23,11 +23,11 @@ import numpy as np
 from torch import nn
 
 from isojepa.isotropise.isotropise import isotropise
-from isojepa.isotropise.pair_law import measure_pairs
+from isojepa.isotropise.weighing import measure_pairs
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
 from isojepa.unmix import Unmixing, match_latents, unmix
-from isojepa.worlds.recorded import Recorded
+from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.papers.own.axis_scores import measure_axes
 from isojepa_lab.studies.cells import Cell
 from isojepa_lab.studies.goal_paths import FITTED, OBJECTIVES, draw_paths, sampled, train_encoder

@@ -25,7 +25,7 @@ from isojepa.registry import make
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
 from isojepa.worlds.images.observers import PictureObservers
-from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Part
 from isojepa.worlds.images.source import Images
 from isojepa_lab.papers.social.apart import turned_orthogonality
 

@@ -21,7 +21,7 @@ from isojepa.align.maps import AlignmentMap
 from isojepa.align.metrics import compare
 from isojepa.align.sharing import share_probe
 from isojepa.config import Config
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.evaluations.features import features_of
 from isojepa.evaluations.rank import rankme
 from isojepa.registry import flatten, make

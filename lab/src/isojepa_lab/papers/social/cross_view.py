@@ -20,7 +20,7 @@ from isojepa.align.stress import Plan, neighbourhoods, pair_budget, pair_noise
 from isojepa.evaluations import features_of, rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.worlds.images.observers import PictureObservers
-from isojepa.worlds.images.parts import Part
+from isojepa.worlds.images.pictures import Part
 from isojepa.worlds.observers import environment
 from isojepa_lab.papers.social.agents import (
     JEPA,

@@ -19,8 +19,7 @@ from isojepa.align.metrics import cka, mutual_knn
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.weights import load_weights
 from isojepa.evaluations.features import features_of
-from isojepa.evaluations.linear import linear_probe
-from isojepa.evaluations.neighbors import neighbors_probe
+from isojepa.evaluations.probes import linear_probe, neighbors_probe
 from isojepa.report.charts import HeatMap
 from isojepa.seeds import generator
 from isojepa.worlds.images.opening import open_pictures

@@ -16,7 +16,7 @@ import torch
 
 from isojepa.align.maps import AlignmentMap
 from isojepa.config import config_from
-from isojepa.encoders.conv import Conv
+from isojepa.encoders.convnets import Conv
 from isojepa.planning import (
     LinearSystem,
     LineSpec,
@@ -50,7 +50,7 @@ from isojepa.planning.closed_loop import (
     translated,
     warped,
 )
-from isojepa.planning.decoders import DECODERS
+from isojepa.planning.lines import DECODERS
 from isojepa.seeds import generator, numpy_generator
 from isojepa.worlds.episodes import Episodes
 from isojepa.worlds.reacher import Look, Reacher

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from isojepa.config import Config
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.objectives.infonce import contrast
 from isojepa.registry import make
 from isojepa.report.charts import Chart, Curve, curves_chart

@@ -35,7 +35,7 @@ from isojepa import runs
 from isojepa.certificates import certify
 from isojepa.certificates.audit.strides import stride_row
 from isojepa.config import Config
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2
 from isojepa.planning import compare_lines, draw_pairs
 from isojepa.registry import Spec, make

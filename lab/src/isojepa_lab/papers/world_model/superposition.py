@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from isojepa.config import Config
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2, least_squares
 from isojepa.registry import make
 from isojepa.report.charts import Chart, curves_chart

@@ -19,8 +19,7 @@ from torch import nn
 from isojepa.certificates import certify
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.config import Config
-from isojepa.encoders.model import Model
-from isojepa.encoders.modes import embed
+from isojepa.encoders.model import Model, embed
 from isojepa.linear import held_out_r2
 from isojepa.registry import make
 from isojepa.report.charts import Chart, Curve, curves_chart
