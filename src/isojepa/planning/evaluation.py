@@ -208,7 +208,7 @@ def evaluate(
     Example:
         >>> import isojepa as ij
         >>> episodes = ij.collect("Pendulum-v1", episodes=4, steps=20)
-        >>> class Still(ij.encoders.dynamics.Stepwise):
+        >>> class Still(ij.encoders.Stepwise):
         ...     def step(self, h, a):
         ...         return h
         >>> result = evaluate(Still(), "Pendulum-v1", episodes, "mpc", tolerance=0.2, count=4, oracle=False)

@@ -71,7 +71,7 @@ def plan(
 
     Example:
         >>> import isojepa as ij
-        >>> class Integrator(ij.encoders.dynamics.Stepwise):
+        >>> class Integrator(ij.encoders.Stepwise):
         ...     action_space = ActionSpace.box(2)
         ...     def step(self, h, a):
         ...         return h + 0.1 * a

@@ -87,7 +87,7 @@ def test_a_vampnet_has_a_larger_score_than_its_first_weights():
 def test_without_deeptime_it_is_told_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "deeptime.decomposition.deep", None)
     with pytest.raises(
-        ImportError, match=r"VAMPNets need deeptime.*pip install -c constraints.txt '\.\[peers\]'"
+        ImportError, match=r"VAMPNets need deeptime.*pip install -c constraints.txt '\./lab\[peers\]'"
     ):
         find_map("VAMPNet", plane(), 0, pairs=100, **TRAINED)
 

@@ -71,15 +71,13 @@ def test_kept_frames_are_opened_without_mujoco(kept):
     run(code).check_returncode()
 
 
-def test_damaged_frames_are_rendered_again(tmp_path):
+def test_frames_that_were_cut_short_are_rendered_again(tmp_path):
     rendering_or_skip()
     settings = SMALL["rig"] | {"drives": 1}
     spec = make("environment", "rig", data=str(tmp_path), **settings)
     before = np.array(spec.frames())
     path = spec.place() / "frames.npy"
-    content = bytearray(path.read_bytes())
-    content[-5] ^= 255
-    path.write_bytes(content)
+    path.write_bytes(path.read_bytes()[:-5])
     assert np.array_equal(spec.frames(), before)
 
 
