@@ -218,7 +218,8 @@ def found() -> str:
         if evidence.rows:
             summary = study.report(evidence.rows).summary
             first = re.sub(r"\]\((?=[\w-]+\.md)", "](results/", summary[0])  # written to stand beside it
-            parts.append(f"**[{study.title}](results/{name}.md)**, {evidence.runs} runs. {first}")
+            some = f"{evidence.runs - evidence.missing} of " if evidence.missing else ""
+            parts.append(f"**[{study.title}](results/{name}.md)**, {some}{evidence.runs} runs. {first}")
     return "\n\n".join(parts)
 
 

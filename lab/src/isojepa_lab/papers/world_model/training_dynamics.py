@@ -156,11 +156,9 @@ def measure(cell: Cell) -> dict[str, Any]:
     """The trajectory of one run, and the loss of its end on fresh pairs."""
     config = _config(**cell.settings)
     encoder, world, objective = build_all(config)
-    if cell.settings["variant"] == START:
-        first = make("objective", "lejepa", weight=DEFAULT)
-        _train(
-            encoder, replace(config, objective=first), build_all(replace(config, objective=first)).objective
-        )
+    if cell.settings["variant"] in (START, START_SLOWER):
+        first = _config(**{**cell.settings, "weight": DEFAULT, "variant": ""})
+        _train(encoder, first, build_all(first).objective)
     trajectory = Trajectory(encoder, world)
     _train(encoder, config, objective, trajectory)
     ended = losses(encoder, world)
