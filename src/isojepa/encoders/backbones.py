@@ -1,4 +1,6 @@
-"""Backbones: a model of timm by name, a small one of `convnets`, or any module, as a `Model` of pictures.
+"""Backbones: any model of timm by name, the small networks of this package, or a module.
+
+Backbones: a model of timm by name, a small one of `convnets`, or any module, as a `Model` of pictures.
 
 What a backbone answers, for pictures (batch, channels, height, width):
 

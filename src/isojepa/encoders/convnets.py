@@ -1,4 +1,6 @@
-"""Convolutional backbones for small pictures, 16 to 64 pixels: two quick ones of any widths, and a ResNet-18.
+"""Small convolutional networks for images, and AlexNet, VGG-16 and SqueezeNet.
+
+Convolutional backbones for small pictures, 16 to 64 pixels: two quick ones of any widths, and a ResNet-18.
 
 `ConvNet` halves the picture from one 3x3 convolution to the next, with batch normalisation and ReLU behind
 each, and averages what is left over the positions: with widths 16-32-64-128 a training step of 28-pixel

@@ -1,4 +1,6 @@
-"""The inverse of an additive coupling, learnable: the matched encoder of the published scaling experiment.
+"""Coupling encoders: invertible networks, volume preserving or with a free linear map or scales.
+
+The inverse of an additive coupling, learnable: the matched encoder of the published scaling experiment.
 
 One layer maps halves a, b to b, a - tanh(W b + c). A mixing `AdditiveCoupling` with matrices W_1..W_L is
 undone exactly by L such layers with weights W_L..W_1 and biases 0, so whatever this encoder fails to

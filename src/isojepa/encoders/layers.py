@@ -1,4 +1,6 @@
-r"""Initialisation that draws from a given generator, so that building a network reads no global state.
+r"""Layers: seeded linear maps, projectors, batch normalization over ranks, moving averages of weights.
+
+Initialisation that draws from a given generator, so that building a network reads no global state.
 
 Projectors: the head between a backbone's features and the embeddings that the loss sees.
 

@@ -1,4 +1,6 @@
-"""What a model answers: features for its users, embeddings for the regularizer, tokens where it has any.
+"""Models: features, embedding and tokens; a backbone with a head; evaluation mode.
+
+What a model answers: features for its users, embeddings for the regularizer, tokens where it has any.
 
 Any `nn.Module` from observations to vectors is a model: its output is both features and embedding. A backbone
 whose embedding is another space than its features, e.g. behind a projection head, is a `Headed` model, or any

@@ -1,4 +1,6 @@
-r"""World models: an encoder and an action-conditioned predictor of its latents, one trainable class.
+r"""World models: the `Dynamics` protocol, predictors, and the trainable `WorldModel`.
+
+World models: an encoder and an action-conditioned predictor of its latents, one trainable class.
 
     h_t     = encoder(x_t)
     h_{t+1} = h_t + A s_t + B a_t + c + network(s_t, a_t),    s_t = (h_{t-context+1}, ..., h_t)

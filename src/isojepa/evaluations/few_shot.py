@@ -1,4 +1,6 @@
-"""The linear probe from few labels: so many examples of each class, drawn again for each seed.
+"""Few-shot probes and transfer to other images.
+
+The linear probe from few labels: so many examples of each class, drawn again for each seed.
 
 The accuracy is the mean over the draws. Its interval is wide for two reasons that are independent, and adds
 their squares: the examples that happened to be drawn, by Student's t on the accuracies of the draws; and the

@@ -1,4 +1,6 @@
-"""Probes while a model trains: linear, nearest neighbours, rank, on as many pictures as one can afford.
+"""Metrics measured while a run trains: recovery, probes, ranks.
+
+Probes while a model trains: linear, nearest neighbours, rank, on as many pictures as one can afford.
 
 They read pictures as a user of the model would, whole and unaugmented, but for the rank, which reads views.
 Of several models the first has the plain names; those of the others begin with the model's name. Features

@@ -1,4 +1,6 @@
-"""What is exported: the model of a record, what it is fed, and what is known of it.
+"""The model that is exported: its inputs, its files and what is known of it.
+
+What is exported: the model of a record, what it is fed, and what is known of it.
 
 What a model is fed, and what else a record tells of its source, looked at before it is used.
 

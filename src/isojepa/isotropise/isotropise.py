@@ -1,4 +1,6 @@
-r"""Isotropise: choose among recorded pairs so that they come nearer to the Gaussian world of the theorems.
+r"""Reweight recorded pairs towards the assumptions of the theorems, and measure the effect.
+
+Isotropise: choose among recorded pairs so that they come nearer to the Gaussian world of the theorems.
 
 The data are not changed; how often each pair is drawn is. At strength 0 that is the data's own law, at 1
 the full correction, as far as the data reach. Latents (or a proxy) are whitened; the target is N(0,

@@ -1,4 +1,6 @@
-r"""Weights as functions of a pair: the methods behind `isotropise`.
+r"""Weights that bring recorded pairs nearer to a stationary Gaussian process of one rate.
+
+Weights as functions of a pair: the methods behind `isotropise`.
 
 Each takes a sample of pairs in the coordinates of the target, in which the wanted law of a pair is that of
 the Ornstein-Uhlenbeck process of unit variance, and returns a function that gives log-weights to any pair.

@@ -1,4 +1,6 @@
-"""Laws of one latent coordinate, each with mean 0 and variance 1.
+"""Univariate distributions with mean 0 and variance 1, by formula or estimated from samples.
+
+Laws of one latent coordinate, each with mean 0 and variance 1.
 
 Normal               density ~ exp(-z^2 / 2)
 GeneralizedNormal    density ~ exp(-|z / s|^alpha): alpha 1 is Laplace, 2 the normal, large alpha uniform

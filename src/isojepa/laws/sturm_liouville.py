@@ -1,4 +1,6 @@
-"""Eigenvalues and eigenfunctions of the reversible diffusion with a given stationary law.
+"""Eigenfunctions of reversible diffusions: domains, cells, and the Sturm-Liouville problem.
+
+Eigenvalues and eigenfunctions of the reversible diffusion with a given stationary law.
 
 For a density p on the line the generator of the Langevin process with unit diffusion is
 

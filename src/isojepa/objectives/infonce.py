@@ -1,4 +1,6 @@
-r"""InfoNCE with a Gaussian kernel, its anisotropic variant, and its average over random subspaces.
+r"""Contrastive objectives: InfoNCE with isotropic, anisotropic and sliced kernels, and SimCLR.
+
+InfoNCE with a Gaussian kernel, its anisotropic variant, and its average over random subspaces.
 
 For two views h, h' of n things and a kernel of precision 1/sigma^2,
 

@@ -1,4 +1,6 @@
-r"""LeJEPA: alignment to the centre of the views plus a regularizer (Balestriero & LeCun 2025, Algorithm 2).
+r"""LeJEPA on vectors and on images: alignment plus SIGReg.
+
+LeJEPA: alignment to the centre of the views plus a regularizer (Balestriero & LeCun 2025, Algorithm 2).
 
 LeJEPA with global and local views, a predictor, and an averaged encoder for the centres.
 

@@ -1,4 +1,6 @@
-"""What training minimises: an objective is called with the models, the batch and the step's generator.
+"""What an objective is: its call, its `Loss`, and features read from inside a model.
+
+What training minimises: an objective is called with the models, the batch and the step's generator.
 
 An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
 which are trained or kept with the models, may look at the models before the first step, and may act after

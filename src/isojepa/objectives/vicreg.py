@@ -1,4 +1,6 @@
-r"""VICReg: variance, invariance and covariance (Bardes, Ponce & LeCun 2022, ICLR, equations 1 to 6).
+r"""Objectives on second moments: VICReg, Barlow Twins, whitening.
+
+VICReg: variance, invariance and covariance (Bardes, Ponce & LeCun 2022, ICLR, equations 1 to 6).
 
     variance     mean over dims of max(0, 1 - sqrt(Var + eps)), averaged over views
     covariance   sum of squared off-diagonal entries of Cov / dim, averaged over views

@@ -1,4 +1,6 @@
-"""Straight lines in an embedding, decoded: do they stay straight in the latents?
+"""Straight lines in an embedding, decoded to observations or states.
+
+Straight lines in an embedding, decoded: do they stay straight in the latents?
 
     y_t = (1 - t) y_s + t y_g,  t = 0, 1/T, ..., 1;  decoded to the latents z_t by a library
     length      sum |z_(t+1) - z_t| / |z_g - z_s|                  1 for a straight path at even pace

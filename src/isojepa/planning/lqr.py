@@ -1,4 +1,6 @@
-"""Linear-quadratic control: the system, its regulator over an infinite and over a finite horizon, and goals.
+"""Linear-quadratic control, of a given system or of one fitted to an embedding.
+
+Linear-quadratic control: the system, its regulator over an infinite and over a finite horizon, and goals.
 
     z' = A z + B a + noise,  cost (z - g)^T W (z - g) + (a - a_g)^T R (a - a_g)
     P = W + A^T P (A - B K),  K = (R + B^T P B)^-1 B^T P A,  a = a_g - K (z - g),  g = A g + B a_g

@@ -1,4 +1,6 @@
-"""Watching a model that somebody else's loop trains.
+"""Watch a model in a training loop of another library: hooks, alarms, a line and a plot.
+
+Watching a model that somebody else's loop trains.
 
     watch = ij.watch(model, every=100)
     ...

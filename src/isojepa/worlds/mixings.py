@@ -1,4 +1,6 @@
-"""Mixings x = g(z): how a world hides its latents, with inverses where they exist.
+"""Mixings from latents to observations, with inverses: spiral, couplings, random lifts.
+
+Mixings x = g(z): how a world hides its latents, with inverses where they exist.
 
     Spiral            g(z) = R(turns * |z|) z, a rotation by an angle that grows with the radius
     Sinusoid          g(z1, z2) = (z1 + sin(1.5 z2), z2)

@@ -1,4 +1,6 @@
-"""The same states seen by several observers: each is learned apart, pairs of observations are compared after.
+"""Several observers of the same states, apart or in one batch.
+
+The same states seen by several observers: each is learned apart, pairs of observations are compared after.
 
 An environment of several observers answers three questions, and nothing else:
 

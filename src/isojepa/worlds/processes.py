@@ -1,4 +1,6 @@
-"""Latent processes: where pairs (z, z') come from.
+"""Latent processes: Ornstein-Uhlenbeck, noisy copies, Langevin diffusions, copulas.
+
+Latent processes: where pairs (z, z') come from.
 
     OrnsteinUhlenbeck   z ~ N(0, I),  z' = r z + sqrt(1 - r^2) eta,  r = rho^lag       corr(z, z') = r
     Langevin            z ~ law,  z' = z a time later, dz = (log p)'(z) dt + sqrt 2 dW    (in langevin.py)

@@ -1,4 +1,6 @@
-"""Arrays along several paths: one array (steps, paths, ...), or a list of (steps_i, ...) of unequal lengths.
+"""Recorded trajectories of states or observations as sources of pairs.
+
+Arrays along several paths: one array (steps, paths, ...), or a list of (steps_i, ...) of unequal lengths.
 
 Both are read the same way, by path and step, and neither is copied when it is memory-mapped. A list that
 lies in memory is joined into one array, so that a batch is one look-up and not one per path.

@@ -1,4 +1,6 @@
-r"""The Epps-Pulley test: weighted distance of characteristic functions, by quadrature or in closed form.
+r"""The Epps-Pulley test of normality, on a sample and along many directions at once.
+
+The Epps-Pulley test: weighted distance of characteristic functions, by quadrature or in closed form.
 
 The Epps-Pulley statistic of many slices, with its gradient, without storing batch x slices x knots.
 

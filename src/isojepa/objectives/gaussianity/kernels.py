@@ -1,4 +1,6 @@
-"""Compiled loops for the empirical characteristic function of many slices at once.
+"""Compiled loops of the sliced Epps-Pulley statistic and its gradient.
+
+Compiled loops for the empirical characteristic function of many slices at once.
 
 A slice is one projection of the batch, p in R^n. For the grid t_j = first + j * step the two sweeps are
 

@@ -1,4 +1,6 @@
-r"""Where the characteristic function is compared, and with what weight.
+r"""Quadrature of the Epps-Pulley statistic, and its powers as tensor operations.
+
+Where the characteristic function is compared, and with what weight.
 
 The Epps-Pulley statistic is an integral of an even function against a Gaussian window,
 

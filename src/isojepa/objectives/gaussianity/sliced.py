@@ -1,4 +1,6 @@
-"""A univariate test on projections: a multivariate test of N(0, I).
+"""Tests along random directions, one by one or several tests on the same directions.
+
+A univariate test on projections: a multivariate test of N(0, I).
 
 A law is N(0, I) exactly when all its projections on unit vectors are N(0, 1) (Cramer-Wold; Balestriero &
 LeCun 2025, "LeJEPA", Lemma 3 and Theorem 2).

@@ -1,4 +1,6 @@
-r"""What all tests of Gaussianity share: input checks, the whole batch under DDP, and p-values.
+r"""Tests of normality: statistics, sums over pairs of samples, and null distributions.
+
+What all tests of Gaussianity share: input checks, the whole batch under DDP, and p-values.
 
 A statistic maps samples to a number that, but for two-sided tests, grows with their distance from N(0, 1), or
 N(0, I). It is differentiable, so it can be minimised; and it has a p-value, so it can be believed.

@@ -1,4 +1,6 @@
-r"""What planners solve: actions that bring a latent near a goal, for several problems and candidates at once.
+r"""What planners solve: models, costs, and a batch of problems.
+
+What planners solve: actions that bring a latent near a goal, for several problems and candidates at once.
 
     min over a_1 ... a_H in [low, high]   cost(h_1, ..., h_H; goal; a),    h = rollout(context, a)
 

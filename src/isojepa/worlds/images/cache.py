@@ -1,4 +1,6 @@
-"""Pictures decoded once: a folder with their pixels, memory-mapped, and all that is known of them.
+"""Decode images once into a cache on disk.
+
+Pictures decoded once: a folder with their pixels, memory-mapped, and all that is known of them.
 
     pixels.bin    uint8, one picture after the other, each (channels, height, width), or each a JPEG file
     index.npy     int64 (pictures, 5): where each begins, channels, height, width, number of bytes

@@ -1,4 +1,6 @@
-"""Pictures from whatever somebody has: a folder, numpy's files, IDX, Parquet, shards, or a data set object.
+"""Open images by path: files, folders, data sets of torchvision, and clips.
+
+Pictures from whatever somebody has: a folder, numpy's files, IDX, Parquet, shards, or a data set object.
 
     a folder of pictures, one folder for each class or none     folders.py
     .npy, .npz                                                  arrays.py

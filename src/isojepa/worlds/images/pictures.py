@@ -1,4 +1,6 @@
-"""Pictures: a finite set of decoded images, by number, as views are cut from them and probes read them.
+"""Sets of images: stacks in memory, splits and parts, shuffled patches or pixels.
+
+Pictures: a finite set of decoded images, by number, as views are cut from them and probes read them.
 
 `Pictures` is what folders, files of arrays, shards and data sets of others are turned into; `Stack` is the
 simplest of them, an array of pictures of one size, memory-mapped or not.

@@ -1,4 +1,6 @@
-"""Which views are cut from a picture: how many, how large, of how much of it, and in which colours.
+"""Augmented views of images: presets, overrides, and where they are computed.
+
+Which views are cut from a picture: how many, how large, of how much of it, and in which colours.
 
 A view is a random crop that is resized to a square (`scale` is the crop's share of the area, `ratio` its
 width over its height), mirrored, changed in brightness, contrast, saturation and hue, turned grey, blurred
