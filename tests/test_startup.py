@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.cli.main import LAB, commands, main
+from isojepa.cli.main import COMMANDS, LAB, commands, main
 from tests.lab.sweep.cells import tiny, write_study
 from tests.processes import run
 
@@ -94,6 +94,13 @@ def test_without_the_lab_its_commands_say_what_to_install(name, monkeypatch, cap
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {name} is a command of isojepa-lab, which is not installed: ")
     assert "pip install -c constraints.txt -e lab" in line
+
+
+def test_a_broken_distribution_takes_no_other_command_along(monkeypatch):
+    broken = metadata.EntryPoint("broken", "no_such_module:COMMANDS", "isojepa.commands")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [broken])
+    with pytest.warns(UserWarning, match="the commands of no_such_module:COMMANDS could not be loaded"):
+        assert set(commands()) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", commands())

@@ -133,7 +133,11 @@ def commands() -> dict[str, Command]:
     """Our commands, and those that other distributions bring as entry points `isojepa.commands`."""
     table = dict(COMMANDS)
     for entry in metadata.entry_points(group=GROUP):
-        table |= entry.load()
+        try:
+            table |= {**entry.load(), **table}  # ours keep their meaning
+        except Exception as error:  # one broken distribution must not take the other commands along
+            message = f"the commands of {entry.value} could not be loaded: {type(error).__name__}: {error}"
+            warnings.warn(message, stacklevel=2)
     return table
 
 

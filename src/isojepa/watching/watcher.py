@@ -11,7 +11,7 @@ Watching a model that somebody else's loop trains.
 A hook looks at what the module, or a named submodule, returns in training mode. Shortly before a measurement
 it copies rows to the CPU, as many as are needed and at most `rows`; in between it does nothing. A measurement
 takes the numbers of `isojepa.watching.numbers`, tells them in a line, hands them to loggers and gives an
-alarm where `isojepa.watching.watcher` finds one. In a distributed job the first rank watches its own rows and
+alarm where these show a collapse. In a distributed job the first rank watches its own rows and
 nobody waits.
 
 When numbers of embeddings say that a model collapses, and what to do about it.
