@@ -21,7 +21,7 @@ $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	$(RUN)/pip install --quiet --constraint constraints.txt --editable . --editable lab
 	@touch $@
 $(TOOLS): $(READY)
-	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'lab[peers,slurm]'
+	$(RUN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable 'lab[mujoco,peers,slurm]'
 	$(RUN)/pip install --quiet --no-deps lightly==1.6.0 lightly-utils==0.0.2
 	$(RUN)/python -m isojepa.torchvision_operators
 	@touch $@

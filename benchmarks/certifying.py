@@ -11,7 +11,7 @@ import json, time
 import numpy as np
 import isojepa as ij
 from measure import forget_peak, peak_mib
-process = ij.worlds.OrnsteinUhlenbeck(1024, 0.95)
+process = ij.data.OrnsteinUhlenbeck(1024, 0.95)
 z, z_next = (part.double().numpy() for part in process.sample(20_000, ij.generator(0, "bench")))
 h, h_next = z[:, ::-1].copy(), z_next[:, ::-1].copy()
 ij.certify(z[:200, :4], next=z_next[:200, :4], rho=0.95)  # compile and load before the baseline is taken

@@ -1,19 +1,18 @@
 """Comparisons of two embeddings: all at once, against the textbook forms, and chance against the scores."""
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from measure import alternate, apart, row
 
-from isojepa.align import metrics as m
+from isojepa.alignment import compare, value_of
+from isojepa.alignment.scores import NeighborScores, NeighborSide
 
 ALL = """
 import json, time
 import numpy as np
-from isojepa.align import AlignmentMap
-from isojepa.align.metrics import compare
+from isojepa.alignment import AlignmentMap
+from isojepa.alignment import compare
 from measure import forget_peak, peak_mib
 rng = np.random.default_rng(0)
 x = rng.normal(size=(25_000, 384))
@@ -33,7 +32,7 @@ print(json.dumps(found))
 STREAMED = """
 import json, time
 import numpy as np
-from isojepa.align import AlignmentMap
+from isojepa.alignment import AlignmentMap
 from measure import forget_peak, peak_mib
 rng = np.random.default_rng(0)
 w = (rng.normal(size=(384, 384)) / 384**0.5).astype(np.float32)
@@ -51,26 +50,9 @@ spent += time.perf_counter() - start
 print(json.dumps({"seconds": spent, "mib": peak_mib() - before, "pairs": fitted.pairs_, "error": error}))
 """
 
-NULLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "MSE": (m.mse, {}),
-    "R2": (m.r2, {}),
-    "CKA": (m.cka, {}),
-    "unbiased CKA": (m.unbiased_cka, {}),
-    "mean CCA": (m.mean_cca, {}),
-    "SVCCA": (m.svcca, {}),
-    "PWCCA": (m.pwcca, {}),
-    "RSA": (m.rsa, {}),
-    "DSC": (m.dsc, {}),
-    "NOS@1...50": (m.neighbour_disagreements, {"ks": tuple(range(1, 51))}),
-    "mutual k-NN": (m.mutual_knn, {}),
-    "cycle k-NN": (m.cycle_knn, {}),
-    "angular Procrustes": (m.angular_procrustes, {}),
-    "orthogonal Procrustes": (m.orthogonal_procrustes, {}),
-}
-
 
 def comparing() -> list[dict]:
-    """Everything at once, CKA, neighbours, and the null of every score."""
+    """Everything at once, at several sizes; CKA and neighbors against the textbook forms."""
     (given, split), streamed = apart(ALL), apart(STREAMED)
     what = "all comparisons of 20,000 x 384"
     return [
@@ -82,8 +64,7 @@ def comparing() -> list[dict]:
         row("W of 1,000,000 x 384 pairs in one pass: MiB", streamed["mib"], -1024, streamed),
         *_cka(),
         *_neighbours(),
-        *_nulls(2_000, 384),
-        *_nulls(20_000, 384),
+        *_sizes(),
     ]
 
 
@@ -107,9 +88,9 @@ def _gram_cka(x: np.ndarray, y: np.ndarray) -> float:
 
 def _cka() -> list[dict]:
     x, y = _pair(10_000, 128)
-    if abs(m.cka_value(x, y) - _gram_cka(x, y)) > 1e-9:
+    if abs(value_of("CKA", x, y) - _gram_cka(x, y)) > 1e-9:
         raise RuntimeError("the two forms of CKA differ")
-    times = alternate({"ours": lambda: m.cka_value(x, y), "gram": lambda: _gram_cka(x, y)}, least=3)
+    times = alternate({"ours": lambda: value_of("CKA", x, y), "gram": lambda: _gram_cka(x, y)}, least=3)
     return [row("CKA 10,000 x 128: time, n x n form / ours", times["gram"] / times["ours"], 50, times)]
 
 
@@ -130,7 +111,8 @@ def _neighbours() -> list[dict]:
         return found
 
     def ours() -> list[float]:
-        return [c.value for c in m.neighbour_disagreements(x, y, ks=tuple(range(1, 51)), null=False)]
+        sides = (NeighborSide(rows, 50, cosine=False) for rows in (x, y))
+        return list(1 - NeighborScores(*sides, range(1, 51), None).whole())
 
     start = time.perf_counter()
     expected = brute()
@@ -141,18 +123,14 @@ def _neighbours() -> list[dict]:
     return [row("NOS@1...50, 3,000 x 384: time, scikit-learn per k / ours", slow / times["ours"], 5, times)]
 
 
-def _nulls(n: int, dim: int) -> list[dict]:
-    x, y = _pair(n, dim)
-    ratios = {}
-    for name, (score, options) in NULLS.items():
-        times = alternate(
-            {
-                "score": lambda score=score, options=options: score(x, y, null=False, **options),
-                "both": lambda score=score, options=options: score(x, y, **options),
-            },
-            seconds=0.5,
-            least=2,
-        )
-        ratios[name] = times["both"] / times["score"] - 1
-    worst = max(ratios, key=lambda name: ratios[name])
-    return [row(f"chance / score, the worst of {len(NULLS)}, {n:,} x {dim}", ratios[worst], -10, ratios)]
+def _sizes() -> list[dict]:
+    rows = []
+    for n, target in ((5_000, -3), (20_000, -15)):
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(2, n, 64))
+        for name, other in (("unrelated", y), ("related", x @ rng.normal(size=(64, 64)) + y)):
+            start = time.process_time()
+            compare(x, other)
+            seconds = time.process_time() - start
+            rows.append(row(f"all comparisons of {n:,} x 64, {name}: processor seconds", seconds, target))
+    return rows

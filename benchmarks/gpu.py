@@ -20,15 +20,15 @@ from measure import alternate, stepper
 from viewing import noise
 
 import isojepa as ij
+from isojepa.data.images import Images, Stack, Views
+from isojepa.data.source import Streams
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training.recipe import Recipe
-from isojepa.training.records import versions
-from isojepa.worlds.images import Images, Stack, Views
-from isojepa.worlds.source import Streams
+from isojepa.training.run_directory import versions
 
 RESULT = Path(__file__).parent.parent / "docs/results/gpu.json"
 KNOTS, T_MAX = 17, 5.0

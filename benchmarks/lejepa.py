@@ -11,8 +11,8 @@ import torch
 from measure import peak_kib, processor_time, row
 
 import isojepa as ij
+from isojepa.importing import import_torchvision
 from isojepa.objectives.directions import draw_directions
-from isojepa.vision import import_torchvision
 
 GLOBAL, LOCAL, SLICES = 2, 6, 1024
 

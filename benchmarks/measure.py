@@ -77,7 +77,7 @@ import ctypes, sys
 sys.path.insert(0, {here!r})
 import torch, textbook
 from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
-from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.gaussianity.epps_pulley import Grid
 n, dim, slices, knots = {shape}
 x = torch.randn(n, dim, requires_grad=True)
 a = torch.nn.functional.normalize(torch.randn(slices, dim), dim=1)
@@ -117,9 +117,8 @@ def row(name: str, value: float, target: float | None, details: dict | None = No
 
 def stepper(encoder: Any, world: Any, objective: Any, recipe: Any) -> Callable[[], object]:
     """A function that trains one step at each call, as `fit` does, without evaluations."""
-    from isojepa.training.interrupts import Interrupts
-    from isojepa.training.loop import _Training
-    from isojepa.training.team import Team
+    from isojepa.training.distributed import Team
+    from isojepa.training.loop import Interrupts, _Training
 
     training = _Training({"encoder": encoder}, world, objective, recipe, 0, (), (), Team(recipe))
     training._prepare()

@@ -16,12 +16,12 @@ import torch
 from measure import row
 
 import isojepa as ij
+from isojepa.data.images import Images
+from isojepa.data.images.image_sets import ImageSubset
 from isojepa.encoders.model import Model
-from isojepa.evaluations import features_of, linear_probe
 from isojepa.objectives.lejepa import ImageLeJEPA
+from isojepa.probes import features_of, linear_probe
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images import Images
-from isojepa.worlds.images.pictures import Part
 from isojepa_lab.papers.lejepa.small_images import FASHION, network, pictures, views_of
 
 GOAL, STEPS, EVERY = 0.88, 300, 50
@@ -34,7 +34,7 @@ class _Snapshots:
 
     name, primary, every = "snapshots", "seconds", EVERY
 
-    def __init__(self, parts: tuple[Part, Part]) -> None:
+    def __init__(self, parts: tuple[ImageSubset, ImageSubset]) -> None:
         self.parts, self.found = parts, []
         self.started, self.paused = time.perf_counter(), 0.0
 
@@ -54,7 +54,7 @@ def minutes() -> list[dict]:
     if not Path("data", FASHION).exists():
         return []
     split = pictures(FASHION)
-    parts = Part(split.train), split.validation
+    parts = ImageSubset(split.train), split.validation
     ours = _minutes(_ours(parts), parts)
     plain = _minutes(_plain(split.train, parts), parts)
     details = {"ours": ours, "plain script": plain}
@@ -64,7 +64,7 @@ def minutes() -> list[dict]:
     ]
 
 
-def _ours(parts: tuple[Part, Part]) -> list[tuple[float, list[np.ndarray]]]:
+def _ours(parts: tuple[ImageSubset, ImageSubset]) -> list[tuple[float, list[np.ndarray]]]:
     recipe = Recipe(
         steps=STEPS,
         batch=256,
@@ -83,7 +83,9 @@ def _ours(parts: tuple[Part, Part]) -> list[tuple[float, list[np.ndarray]]]:
     return snapshots.found
 
 
-def _plain(train: Part, parts: tuple[Part, Part]) -> list[tuple[float, list[np.ndarray]]]:
+def _plain(
+    train: ImageSubset, parts: tuple[ImageSubset, ImageSubset]
+) -> list[tuple[float, list[np.ndarray]]]:
     with tempfile.TemporaryDirectory() as folder:
         everything = torch.arange(len(train))
         np.save(f"{folder}/train.npy", train.read(everything).numpy())
@@ -107,7 +109,9 @@ def _plain(train: Part, parts: tuple[Part, Part]) -> list[tuple[float, list[np.n
         ]
 
 
-def _minutes(snapshots: list[tuple[float, list[np.ndarray]]], parts: tuple[Part, Part]) -> float:
+def _minutes(
+    snapshots: list[tuple[float, list[np.ndarray]]], parts: tuple[ImageSubset, ImageSubset]
+) -> float:
     """Minutes of the first snapshot whose probe passes."""
     for seconds, (x, test_x) in snapshots:
         labels = (part.labels for part in parts)

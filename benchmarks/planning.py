@@ -17,16 +17,10 @@ from torch import Tensor
 import isojepa as ij
 from isojepa.encoders import Dynamics, Stepwise, WorldModel
 from isojepa.encoders.mlp import MLP
-from isojepa.planning.closed_loop.transitions import LatentModel
-from isojepa.planning.planners import (
-    CEM,
-    ActionSpace,
-    FunctionDynamics,
-    GoalCost,
-    LinearDynamics,
-    Problem,
-)
-from isojepa.training.regression import Standardised
+from isojepa.planning.planners import CEM
+from isojepa.planning.problems import ActionSpace, FunctionDynamics, GoalCost, LinearDynamics, Problem
+from isojepa.training.fine_tuning import StandardizedNetwork
+from isojepa_lab.environments.latent_control import LatentModel
 
 DIM, WIDTH = 4, 10  # as of the Reacher: 4 latents, blocks of 5 actions of 2
 
@@ -80,7 +74,7 @@ def _latent_model(hidden: int) -> Stepwise:
     b = 0.1 * torch.randn(DIM, WIDTH, generator=source)
     x = torch.randn(1000, DIM + WIDTH, generator=source)
     y = 0.01 * torch.randn(1000, DIM, generator=source)
-    network = Standardised(MLP(DIM + WIDTH, DIM, hidden, 3), x, y).requires_grad_(False)
+    network = StandardizedNetwork(MLP(DIM + WIDTH, DIM, hidden, 3), x, y).requires_grad_(False)
     return LatentModel(LinearDynamics(a, b, torch.zeros(DIM)), network, 0.0)
 
 

@@ -12,13 +12,13 @@ from measure import row
 from viewing import noise
 
 import isojepa as ij
+from isojepa.data.images import Images, Stack
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
 from isojepa.objectives.lejepa import ImageLeJEPA
 from isojepa.training import checkpoints
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images import Images, Stack
 
 # threads wait as `isojepa pretrain` lets them
 OURS = "from isojepa import threads; threads.prepare(); import pretraining; print(pretraining.ours({}))"
@@ -68,7 +68,7 @@ def _checkpoints(steps: int = 200) -> list[dict]:
     body = Backbone("convnet", in_channels=1)
     net = Headed(body, Projector(body.num_features, "2048-2048-64"))
     spent: list[float] = []
-    save = checkpoints.save
+    save = checkpoints.save_checkpoint
 
     def timed(*parts: Any) -> None:
         started = time.perf_counter()

@@ -17,13 +17,11 @@ import torch
 from measure import processor_time, row, stepper
 
 import isojepa as ij
-from isojepa.files import plain, write_json
+from isojepa.io import to_jsonable, write_json
 from isojepa.training.recipe import Recipe
-from isojepa.worlds import Reacher
-from isojepa.worlds.frames import FORMAT, block_rows, store_folder
-from isojepa.worlds.reacher import Look
-from isojepa.worlds.reacher.states import StateScene, keep_states
-from isojepa.worlds.rendering import NoRendering, backend
+from isojepa_lab.environments.reacher import Reacher
+from isojepa_lab.environments.reacher_frames import ArmLook, StateScene, keep_states
+from isojepa_lab.environments.rendering import FORMAT, NoRendering, backend, block_rows, store_folder
 
 FRAMES = {"fast": 6_000, "dmc": 400}  # rendered for a rate: some seconds, so that starting is small beside it
 PLAIN = 150  # frames of the loop, which is as slow as dmc
@@ -55,7 +53,7 @@ def _rates(folder: str) -> list[dict]:
                 )
                 start = time.perf_counter()
                 keep_states(
-                    z.numpy(), {"bench": turn, "processes": processes}, Look(quality), folder, processes
+                    z.numpy(), {"bench": turn, "processes": processes}, ArmLook(quality), folder, processes
                 )
                 rate = len(z) / (time.perf_counter() - start)
                 rates.setdefault(f"{quality}, {processes}", []).append(rate)
@@ -154,7 +152,7 @@ def train_and_measure(folder: str) -> float:
 
 def _made_up(folder: str, pairs: int) -> Reacher:
     """A world whose frames are noise: reading them costs what reading real ones does."""
-    look = Look()
+    look = ArmLook()
     views = []
     for view in range(2):
         z = torch.randn(pairs, 2, generator=ij.generator(view, "bench", "made up")).numpy()
@@ -176,5 +174,5 @@ def _fill(scene: StateScene, z: np.ndarray) -> None:
         rows = block_rows(scene, block)
         frames[rows] = noise[: rows.stop - rows.start]
     frames.flush()
-    known = {"format": FORMAT, "name": scene.name, "scene": plain(scene.scene())}
+    known = {"format": FORMAT, "name": scene.name, "scene": to_jsonable(scene.scene())}
     write_json(folder / "scene.json", known)

@@ -22,25 +22,25 @@ from lejepa import lejepa
 from measure import alternate, row, stepper
 from minutes import minutes
 from pretraining import pretraining
+from rendering import rendering
 from rich.console import Console
 from rich.table import Table
 from starting import starting
 from stepping import busy_core, reference
 from sweeping import sweeping
+from unmix import unmixing
 from viewing import viewing
 
 import isojepa as ij
 from isojepa.config import Config
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.names import choose
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.runs import build_all
 from isojepa.training.recipe import Recipe
-from isojepa.training.records import versions
+from isojepa.training.run_directory import versions
+from isojepa.validation import choose
 from planning import planning
-from rendering import rendering
-from unmix import unmixing
 
 RESULT = Path(__file__).parent.parent / "docs/results/bench.json"
 
@@ -109,7 +109,7 @@ def demo() -> list[dict]:
             capture_output=True,
         )
         seconds = time.perf_counter() - start
-        result = ij.Record.open(f"{folder}/demo").result
+        result = ij.RunDirectory.open(f"{folder}/demo").result
     return [
         row("isojepa demo: seconds, all included", seconds, -60),
         row("isojepa demo: seconds of training", result["seconds"], -30),

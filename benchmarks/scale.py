@@ -37,7 +37,7 @@ from torch import nn
 
 import isojepa as ij
 from isojepa.objectives import LeJEPA, SIGReg
-from isojepa.training.records import versions
+from isojepa.training.run_directory import versions
 
 RESULT = Path(__file__).parent.parent / "docs/results/scale.json"
 RANKS = (1, 2, 4)
@@ -77,7 +77,7 @@ def fastest(work: Callable[[], object], clock: Callable[[], float], times: int =
 
 def measured(batch: int, world: int) -> dict[str, float]:
     """Processor time of the pieces of a step, for a rank's share of a batch."""
-    source = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(DIM, 0.9))
+    source = ij.data.World(ij.data.OrnsteinUhlenbeck(DIM, 0.9))
     net = nn.Sequential(nn.Linear(DIM, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU())
     net.append(nn.Linear(WIDTH, DIM))
     share = batch // world

@@ -13,8 +13,7 @@ from torch import Tensor
 
 import isojepa as ij
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
-from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.gaussianity.epps_pulley import Grid, sliced_epps_pulley
 
 TABLE_6 = [
     (512, 512, 16),

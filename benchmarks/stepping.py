@@ -116,7 +116,7 @@ def _steps(settings: str) -> None:
     import isojepa as ij
 
     encoder, slices, batch = SETTINGS[settings]
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), ij.worlds.Spiral())
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.95), ij.data.Spiral())
 
     def seconds(steps: int) -> np.ndarray:
         model = ij.encoders.MLP(2, 2, **encoder)

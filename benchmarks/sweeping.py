@@ -13,7 +13,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.runs import build_all
 from isojepa.seeds import generator
 from isojepa.training.recipe import Recipe
@@ -53,7 +53,7 @@ def growth() -> list[dict]:
 
 def together() -> list[dict]:
     """Seeds as one batched model against one after another: time per run and step."""
-    coupling = Config(world=make("world", dim=8, mixing="additive-coupling"), encoder=CouplingSpec())
+    coupling = Config(world=build_spec("world", dim=8, mixing="additive-coupling"), encoder=CouplingSpec())
     kinds = {"coupling of 8": coupling, "MLP of the plane": Config()}
     rows = []
     for name, config in kinds.items():

@@ -40,7 +40,7 @@ def main() -> int:
         lacking = "no device that Triton serves" if device is None else "no triton"
         print(f"nothing was measured: {lacking} here; --interpret tries the script", file=sys.stderr)
         return 2
-    from isojepa.objectives.gaussianity.triton_powers import served
+    from isojepa.objectives.gaussianity.epps_pulley import served
 
     if not served(device):
         print(f"nothing was measured: Triton's kernels do not run on {device}", file=sys.stderr)
@@ -57,7 +57,7 @@ def _compare(shape: tuple[int, int, int, int], device: torch.device, seconds: fl
     import isojepa as ij
     from isojepa.objectives.directions import draw_directions
     from isojepa.objectives.gaussianity import epps_pulley as fused
-    from isojepa.objectives.gaussianity.quadrature import Grid
+    from isojepa.objectives.gaussianity.epps_pulley import Grid
 
     views, batch, dim, slices = shape
     print(f"{views} x {batch} x {dim}, {slices} slices")
@@ -115,7 +115,7 @@ def _lightly(slices: int, device: torch.device) -> torch.nn.Module | None:
     if find_spec("lightly") is None or find_spec("torchvision") is None:
         print("  lightly or torchvision is not installed: not compared with")
         return None
-    from isojepa.vision import import_torchvision
+    from isojepa.importing import import_torchvision
 
     import_torchvision()  # lightly asks for it
     from lightly.loss import LeJEPALoss

@@ -29,8 +29,8 @@ found = {{"seconds": time.perf_counter() - start, "error": error(ours.matrix_), 
 # what FastICA does too: axes, without asking whether they are more than chance
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.seeds import numpy_generator
-from isojepa.unmix.rotations import find_rotation
-from isojepa.unmix.whitening import take_sample, whiten
+from isojepa.unmixing.rotations import find_rotation
+from isojepa.unmixing.whitening import take_sample, whiten
 start = time.perf_counter()
 rows_of = Embeddings(h)
 white = whiten(rows_of)

@@ -11,14 +11,14 @@ from measure import processor_time, row, stepper
 from torch.utils.data import DataLoader, Dataset
 
 import isojepa as ij
+from isojepa.data.images import Images, Stack, Views
+from isojepa.data.source import Streams
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
 from isojepa.objectives.lejepa import ImageLeJEPA
+from isojepa.training.distributed import RankBatches
 from isojepa.training.recipe import Recipe
-from isojepa.training.shares import Shares
-from isojepa.worlds.images import Images, Stack, Views
-from isojepa.worlds.source import Streams
 
 WORKERS = 2
 AHEAD = 2 * WORKERS  # batches that are loaded before the first is asked for
@@ -67,7 +67,7 @@ def _share_of_a_step() -> list[dict]:
 def _against_torchvision(
     label: str, views: Views, shape: tuple[int, int, int], batch: int, batches: int
 ) -> list[dict]:
-    from isojepa.vision import import_torchvision
+    from isojepa.importing import import_torchvision
 
     transforms = import_torchvision("transforms.v2")
     images = noise((AHEAD + batches + 1) * batch, *shape)
@@ -79,7 +79,7 @@ def _against_torchvision(
     tensors = PerImage(images, transforms, views, pillow=False)
     pillow = PerImage(images, transforms, views, pillow=True)
     makers: dict[str, Callable[[], Iterable[Any]]] = {
-        "ours": lambda: Shares(source, recipe, 0).from_step(0),
+        "ours": lambda: RankBatches(source, recipe, 0).from_step(0),
         "torchvision, tensors": lambda: DataLoader(tensors, batch, shuffle=True, num_workers=WORKERS),
         "torchvision, Pillow": lambda: DataLoader(pillow, batch, shuffle=True, num_workers=WORKERS),
     }

@@ -9,7 +9,7 @@ import torch
 
 import isojepa as ij
 
-latents, latents_next = ij.worlds.OrnsteinUhlenbeck(dim=4, rho=0.9).sample(200_000, ij.generator(0, "data"))
+latents, latents_next = ij.data.OrnsteinUhlenbeck(dim=4, rho=0.9).sample(200_000, ij.generator(0, "data"))
 turn, _ = torch.linalg.qr(torch.randn(4, 4, generator=ij.generator(0, "turn")))
 h, h_next = latents @ turn, latents_next @ turn
 

@@ -14,17 +14,17 @@ import isojepa as ij
 
 with tempfile.TemporaryDirectory() as folder:
     # what you have: states (steps, paths, dim) and observations (steps, paths, ...)
-    states = ij.worlds.GoalReaching().trajectory(400, 201, ij.generator(0, "data")).float()
+    states = ij.data.GoalReaching().trajectory(400, 201, ij.generator(0, "data")).float()
     np.save(Path(folder, "states.npy"), states.numpy())
-    np.save(Path(folder, "observations.npy"), ij.worlds.Lift(dim=2, out_dim=8)(0.5 * states).numpy())
+    np.save(Path(folder, "observations.npy"), ij.data.Lift(dim=2, out_dim=8)(0.5 * states).numpy())
 
-    recorded = ij.worlds.Recorded(
+    recorded = ij.data.Recorded(
         np.load(Path(folder, "states.npy"), mmap_mode="r"),
         np.load(Path(folder, "observations.npy"), mmap_mode="r"),
         stride=8,
     )
     train, held_out = recorded.split(held_out=0.2)
-    chosen = ij.isotropise.isotropise(train, strength=0.5, method="moments")
+    chosen = ij.data.isotropize(train, strength=0.5, method="moments")
     print(chosen.effect)
 
     certificates = {}

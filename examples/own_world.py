@@ -9,8 +9,8 @@ import torch
 import isojepa as ij
 
 sensors = torch.randn(2, 8, generator=ij.generator(0, "sensors"))
-world = ij.worlds.World(
-    ij.worlds.OrnsteinUhlenbeck(dim=2, rho=0.9),
+world = ij.data.World(
+    ij.data.OrnsteinUhlenbeck(dim=2, rho=0.9),
     lambda z: torch.tanh(z @ sensors) + 0.1 * z @ sensors,
 )
 encoder = ij.encoders.MLP(in_dim=8, out_dim=2)

@@ -2,7 +2,7 @@
 
 import isojepa as ij
 
-world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim=2, rho=0.95), ij.worlds.Spiral())
+world = ij.data.World(ij.data.OrnsteinUhlenbeck(dim=2, rho=0.95), ij.data.Spiral())
 encoder = ij.encoders.MLP(in_dim=2, out_dim=2)
 objective = ij.objectives.LeJEPA()
 run = ij.fit(encoder, world, objective, seed=0)

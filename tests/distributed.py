@@ -22,7 +22,7 @@ Work = Callable[[int, int, str], Any]
 _METHOD, _NEW = "forkserver", "spawn"
 # torch._dynamo: the first step of any of torch's optimisers imports it
 multiprocessing.get_context(_METHOD).set_forkserver_preload(
-    ["torch", "torch._dynamo", "lightning_fabric", "pytest", "isojepa.cli.commands", "isojepa.watching"]
+    ["torch", "torch._dynamo", "lightning_fabric", "pytest", "isojepa.cli.train", "isojepa.training.watch"]
 )
 
 

@@ -30,7 +30,8 @@ def plan(target: str, environment: Path) -> str:
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_the_demo_installs_the_package_alone_and_the_tests_add_the_tools(tmp_path):
-    package, tools = "--editable . --editable lab\n", "--editable '.[dev]' --editable 'lab[peers,slurm]'\n"
+    package = "--editable . --editable lab\n"
+    tools = "--editable '.[dev]' --editable 'lab[mujoco,peers,slurm]'\n"
     assert package in plan("demo", tmp_path)
     assert tools not in plan("demo", tmp_path)
     for target in ("test", "lint", "bench", "setup", "test-slow"):
@@ -96,20 +97,8 @@ def test_the_hashes_are_those_of_all_files_of_one_version():
     assert hashes.hashes(with_build, "a-b", "1.0+cpu") == ["1" * 64]
 
 
-def test_cleaning_removes_no_runs(tmp_path):
-    if shutil.which("make") is None:
-        pytest.skip("no make here")
-    (command,) = [line for line in plan("clean", tmp_path / "environment").splitlines() if "rm -rf" in line]
-    assert "runs" not in command.split()
-
-
 def test_the_lab_is_of_the_version_of_the_library():
     from isojepa.version import __version__
 
     assert LAB["version"] == __version__
     assert f"isojepa=={__version__}" in LAB["dependencies"]
-
-
-def test_all_extras_are_in_all():
-    (gathered,) = EXTRAS["all"]
-    assert set(re.findall(r"\w+", gathered)) - {"isojepa"} == set(EXTRAS) - set(GATHERED)

@@ -10,13 +10,11 @@ from sklearn.metrics import r2_score
 
 from isojepa.linear import (
     Factor,
-    errors,
     halves,
     held_out_r2,
     least_squares,
     nearest_rotation,
     procrustes,
-    r2_of,
     spread,
     spread_of,
 )
@@ -54,9 +52,9 @@ def test_a_spread_that_is_float32_rounding_is_ignored_where_that_is_asked_for():
     x, y = flat @ up, (flat + 1e-3 * rng.normal(size=flat.shape)) @ up
     assert np.abs(least_squares(x, y).matrix).max() > 100
     fit = least_squares(x, y, rounding=1e-5)
-    truth, *_ = np.linalg.lstsq((x - fit.centre).astype(np.float64), y - fit.offset, rcond=1e-4)
+    truth, *_ = np.linalg.lstsq((x - fit.center).astype(np.float64), y - fit.offset, rcond=1e-4)
     assert np.abs(fit.matrix).max() < 5
-    np.testing.assert_allclose(fit(x), (x - fit.centre) @ truth + fit.offset, atol=1e-5)
+    np.testing.assert_allclose(fit(x), (x - fit.center) @ truth + fit.offset, atol=1e-5)
 
 
 def test_procrustes_equals_scipy_on_centred_data():
@@ -66,16 +64,6 @@ def test_procrustes_equals_scipy_on_centred_data():
     truth, _ = scipy.linalg.orthogonal_procrustes(x - x.mean(0), y - y.mean(0))
     np.testing.assert_allclose(fit.matrix, truth, atol=1e-10)
     np.testing.assert_allclose(fit.matrix @ fit.matrix.T, np.eye(4), atol=1e-12)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_procrustes_recovers_a_rotation_or_reflection_with_translation(sign):
-    x, _ = problem(inputs=4)
-    rotation = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
-    rotation[0] *= sign
-    fit = procrustes(x, x @ rotation + [1, 2, 3, 4])
-    np.testing.assert_allclose(fit.matrix, rotation, atol=1e-10)
-    np.testing.assert_allclose(fit(np.zeros((1, 4))), [[1, 2, 3, 4]], atol=1e-9)
 
 
 def test_the_nearest_rotation_is_the_polar_factor_and_its_own_nearest():
@@ -129,21 +117,6 @@ def test_a_column_that_repeats_another_is_ignored():
     assert held_out_r2(np.hstack((x, x[:, :2] * 7)), y) == pytest.approx(held_out_r2(x, y), abs=1e-8)
 
 
-def test_columns_of_very_different_units_all_count():
-    x, y = problem()
-    assert held_out_r2(x * np.logspace(-12, 12, 5), y) == pytest.approx(held_out_r2(x, y), abs=1e-9)
-
-
-def test_completely_collapsed_input_explains_nothing():
-    _, y = problem()
-    fit, score = halves(len(y))
-    # predicting the fit half's mean is a little worse than the score half's own
-    truth = np.mean(
-        1 - ((y[score] - y[fit].mean(0)) ** 2).sum(0) / ((y[score] - y[score].mean(0)) ** 2).sum(0)
-    )
-    assert held_out_r2(np.full((len(y), 3), 0.7), y) == pytest.approx(truth, abs=1e-12)
-
-
 @pytest.mark.parametrize("n", [10, 101, 1001, 4000])
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1 / 3, 0.7, 1e5 + 0.1])
 def test_an_output_without_spread_scores_0(n, constant):
@@ -161,15 +134,6 @@ def test_noise_in_1000_dimensions_explains_nothing_held_out():
     score = held_out_r2(x, y)
     assert score <= 0
     assert score == pytest.approx(-p / (n - p - 1), abs=0.08)
-
-
-def test_r2_from_errors_equals_scikit_learn():
-    _, y = problem()
-    guess = y + np.random.default_rng(1).normal(size=y.shape)
-    residual, spread = errors(y, guess)
-    np.testing.assert_allclose(
-        r2_of(residual.sum(0), spread.sum(0)), r2_score(y, guess, multioutput="raw_values"), rtol=1e-12
-    )
 
 
 @pytest.mark.parametrize("n", [0, 3])
@@ -193,15 +157,6 @@ def test_a_fit_in_pieces_equals_the_fit_to_all_rows_even_when_it_is_badly_condit
     assert backward(y) == pytest.approx(least_squares(y, x)(y), abs=1e-5)
     assert factor.products() == pytest.approx((x - x.mean(0)).T @ (y - y.mean(0)), rel=1e-6, abs=1e-6)
     assert factor.n == 900
-
-
-def test_a_fit_in_pieces_ignores_what_does_not_vary_and_takes_few_rows():
-    rng = np.random.default_rng(1)
-    x = np.column_stack([rng.standard_normal(5), np.full(5, 0.7)])
-    factor = Factor(x[0], x[0, :1])
-    factor.add(x, 2 * x[:, :1] + 1)
-    assert factor.maps()[0](x) == pytest.approx(2 * x[:, :1] + 1)
-    assert np.isfinite(factor.maps()[1](x[:, :1])).all()
 
 
 def test_variances_below_0_are_0_if_rounding_made_them_and_are_shown_if_not():

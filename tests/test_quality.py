@@ -10,7 +10,7 @@ import isojepa as ij
 from isojepa import runs
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.threads import one_thread
 
 pytestmark = pytest.mark.slow
@@ -33,21 +33,21 @@ def test_the_defaults_recover_the_spiral_as_a_rotation(seed):
 
 @pytest.mark.parametrize("mixing", ["sinusoid", "parabola"])
 def test_the_shears_pass_0_995(mixing):
-    _, certificate = trained(Config(world=make("world", mixing=mixing)))
+    _, certificate = trained(Config(world=build_spec("world", mixing=mixing)))
     assert certificate.recovery.r2_h_to_z.estimate >= 0.995
     assert certificate.holds
 
 
 @pytest.mark.parametrize("dim", [2, 8])
 def test_the_matched_encoder_passes_0_9999_on_the_coupling(dim):
-    world = make("world", mixing="additive-coupling", dim=dim)
+    world = build_spec("world", mixing="additive-coupling", dim=dim)
     _, certificate = trained(Config(world=world, encoder=CouplingSpec()))
     assert certificate.recovery.r2_h_to_z.estimate >= 0.9999
     assert certificate.holds
 
 
 def coupling_r2(dim, objective, steps):
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim, 0.95), ij.worlds.AdditiveCoupling(dim))
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(dim, 0.95), ij.data.AdditiveCoupling(dim))
     options = {"steps": steps, "batch": 256, "batch_start": None, "learning_rate": 1e-2}
     return ij.fit(ij.encoders.Coupling(dim), world, objective, **options).r2
 
@@ -78,5 +78,5 @@ def test_the_demo_takes_less_than_a_minute(tmp_path):
     after = os.times()
     assert after.children_user + after.children_system - before.children_user - before.children_system < 60
     assert "World model: the embedding is a rotation of the latents" in done.stdout
-    assert ij.Record.open(tmp_path / "demo").result["metrics"]["r2"] >= 0.99
+    assert ij.RunDirectory.open(tmp_path / "demo").result["metrics"]["r2"] >= 0.99
     assert (tmp_path / "demo/report.html").exists()

@@ -1,12 +1,10 @@
 """What others named or wrote reaches the screen as text: brackets stay, and nothing in it is obeyed."""
 
-import ast
 import io
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +14,10 @@ from rich.text import Text
 
 from isojepa.cli import main
 from isojepa.cli.printing import print_json
-from isojepa.terminal import Console, PlainProgress, shortened, typed, visible
+from isojepa.terminal import Console, escape_control, shell_quote
 from tests.test_startup import SMALL
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src/isojepa"
 NASTY = "a[/b]\x1b]0;t\x07[red]\x9b31m\u202e\udce9\x7f"
-SHOWN = r"a[/b]\x1b]0;t\x07[red]\x9b31m\u202e\udce9\x7f"
 
 
 def seen(show, **options):
@@ -32,7 +28,7 @@ def seen(show, **options):
 
 def obeyed(text):
     """The characters of a text that a terminal acts on."""
-    return {char for char in text if visible(char) != char}
+    return {char for char in text if escape_control(char) != char}
 
 
 def table_of(cell):
@@ -55,18 +51,6 @@ def test_whatever_is_printed_is_shown_and_not_obeyed(thing):
     assert "[red]" in text
 
 
-def test_a_coloured_terminal_gets_the_codes_of_styles_and_no_others():
-    text = seen(
-        lambda console: console.print(NASTY, style="red"), force_terminal=True, color_system="standard"
-    )
-    assert text == f"\x1b[31m{SHOWN}\x1b[0m\n"
-
-
-def test_letters_signs_and_blanks_of_all_scripts_stay():
-    text = "ρ 0.95 \u00a0 é 漢字 ✓ ∫ 😀\n\tend"
-    assert visible(text) == text
-
-
 def test_json_on_the_screen_is_safe_and_says_the_same(capsys):
     value = {"na\x1bme": NASTY, "ρ": "é\U000e0001"}
     print_json(value)
@@ -78,41 +62,10 @@ def test_json_on_the_screen_is_safe_and_says_the_same(capsys):
 
 @pytest.mark.parametrize("name", ["plain", "a b", "a[/b]", "it's", "é", "$HOME", "-x", "\\"])
 def test_a_suggested_command_can_be_copied(name):
-    script = f"printf %s {typed(name)}"
+    script = f"printf %s {shell_quote(name)}"
     assert obeyed(script) == set()
     done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
     assert os.fsdecode(done.stdout) == name
-
-
-def test_a_long_line_is_cut_and_says_how_long_it_was():
-    assert shortened("a" * 50, most=10) == "aaaaaaaaaa ... (50 characters in all)"
-    assert shortened("abc") == "abc"
-
-
-def sources(word):
-    """The modules that have a word, by path: those without it need not be parsed."""
-    texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    return {path: text for path, text in texts.items() if word in text}
-
-
-def test_only_one_module_makes_consoles_of_rich():
-    makers = [
-        path.relative_to(PACKAGE).as_posix()
-        for path, text in sources("rich").items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom)
-        and node.module in ("rich", "rich.console", "rich.markup")
-        and {alias.name for alias in node.names} & {"Console", "print", "escape", "render"}
-    ]
-    assert makers == ["terminal.py"]
-
-
-def test_markup_is_asked_for_nowhere():
-    assert not sources("from_markup")
-    for path, text in sources("TextColumn").items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "TextColumn":  # takes it by default
-                assert "markup=False" in map(ast.unparse, node.keywords), path
 
 
 @pytest.mark.parametrize(
@@ -149,8 +102,8 @@ def test_a_record_of_an_odd_name_is_trained_suggested_and_certified(capsys, tmp_
     assert main(["train", *SMALL, "--record", name]) == 0
     out = capsys.readouterr().out
     assert obeyed(out) == set()
-    assert f"Record: {visible(name)}" in out
-    assert f"isojepa certify {typed(name)} " in out
+    assert f"Record: {escape_control(name)}" in out
+    assert f"isojepa certify {shell_quote(name)} " in out
     assert main(["certify", name, "--samples", "2000", "--no-checks", "--report", f"{name}.html"]) == 0
     assert main(["report", name]) == 0
     assert obeyed(capsys.readouterr().out) == set()
@@ -169,15 +122,3 @@ def test_a_terminal_that_knows_few_letters_is_no_error(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_without_a_terminal_progress_is_a_line_every_few_seconds(capsys, monkeypatch):
-    clock = iter((0.0, 1.0, 6.0, 7.0, 12.0))
-    monkeypatch.setattr("isojepa.terminal.time.monotonic", lambda: next(clock))
-    progress = PlainProgress("training: step", done=100)
-    for done in (101, 106, 107, 112):
-        progress.update(done, 1000, "loss 3")
-    assert capsys.readouterr().err.splitlines() == [
-        "training: step 106 of 1,000, 0:14:54 left, loss 3",
-        "training: step 112 of 1,000, 0:14:48 left, loss 3",
-    ]

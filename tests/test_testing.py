@@ -8,9 +8,9 @@ from torch import nn
 
 import isojepa as ij
 from isojepa import testing
+from isojepa.data.batch import Batch
+from isojepa.data.source import Facts
 from isojepa.objectives import Loss
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Facts
 
 
 class Fine:
@@ -147,11 +147,11 @@ def test_a_spec_that_nobody_registered_is_told():
 def test_observers_whose_splits_share_a_state_are_found():
     import numpy as np
 
-    from isojepa.worlds.images import Stack
-    from isojepa.worlds.images.observers import Observer, PictureObservers
+    from isojepa.data.images import Stack
+    from isojepa.data.images.source import ImageObservers, Observer
 
     pictures = Stack(np.arange(10, dtype=np.uint8)[:, None, None] * np.ones((1, 8, 8), np.uint8))
-    both = PictureObservers(
+    both = ImageObservers(
         [Observer(name, pictures, tuple(range(10)), torch.arange(10)) for name in ("left", "right")]
     )
     testing.check_observers(both)

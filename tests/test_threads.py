@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from isojepa.encoders import MLP
-from isojepa.threads import CHOICES, cores, one_thread, prepare, short_waits, suited, threads_for
-from isojepa_lab.sweep.environment import environment
+from isojepa.threads import CHOICES, short_waits, suited, threads_for
 
 
 @pytest.fixture
@@ -29,33 +28,16 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_what_the_user_has_chosen_stays(name):
-    assert set(short_waits({"PATH": "/bin"})) == {"GOMP_SPINCOUNT", "OPENBLAS_NUM_THREADS"}
-    assert "GOMP_SPINCOUNT" not in short_waits({"PATH": "/bin", name: "2"})
-
-
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
-def test_products_of_small_matrices_leave_half_of_the_cores_to_others(name):
-    assert int(short_waits({})["OPENBLAS_NUM_THREADS"]) == max(1, cores() // 2)
-    assert "OPENBLAS_NUM_THREADS" not in short_waits({name: "2"})
-
-
-def test_nothing_is_set_once_torch_is_there(unchosen):
-    prepare()
-    assert not set(CHOICES) & set(os.environ)
-
-
 @pytest.mark.parametrize("chosen", [{}, {"OMP_NUM_THREADS": "2"}, {"OMP_WAIT_POLICY": "active"}], ids=str)
 def test_the_command_line_sets_how_threads_wait_before_torch_is_imported(chosen):
     code = """
 import builtins, json, os, sys
 real = builtins.__import__
-def spy(name, *arguments):
+def spy(name, *arguments, **options):
     if name.partition(".")[0] == "torch":
         print(json.dumps(os.environ.get("GOMP_SPINCOUNT")), flush=True)
         os._exit(7)  # what comes afterwards takes seconds, and says no more
-    return real(name, *arguments)
+    return real(name, *arguments, **options)
 builtins.__import__ = spy
 from isojepa.cli import main
 main(["list", "encoders", "--json"])
@@ -84,8 +66,3 @@ def test_the_number_of_threads_is_put_back_and_the_users_own_is_kept(two_threads
     unchosen.setenv("OMP_NUM_THREADS", "2")
     with suited(small, 8):
         assert torch.get_num_threads() == 2
-
-
-def test_processes_of_a_sweep_have_one_thread_in_every_library():
-    assert one_thread().items() <= environment().items()
-    assert {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"} <= set(one_thread())

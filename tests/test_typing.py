@@ -18,7 +18,7 @@ import torch
 import isojepa as ij
 from isojepa.certificates import Certificate
 from isojepa.objectives import LeJEPA, SIGReg
-from isojepa.worlds import OrnsteinUhlenbeck, Spiral, World
+from isojepa.data import OrnsteinUhlenbeck, Spiral, World
 
 
 def trained(dim: int) -> Certificate:

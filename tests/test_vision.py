@@ -1,10 +1,8 @@
 """The libraries for pictures, beside a torch of whatever build, each case in a process of its own."""
 
-from importlib.util import find_spec
-
 import pytest
 
-from isojepa.vision import import_pillow, import_timm, import_torchvision
+from isojepa.importing import import_pillow, import_timm, import_torchvision
 from tests.processes import run
 from tests.vision import timm_or_skip
 
@@ -21,21 +19,13 @@ def test_torchvision_is_imported_beside_this_torch_and_so_is_timm():
 
 def test_operators_are_declared_only_where_the_library_of_torchvision_does_not_bring_them():
     done = run(
-        "import torch, isojepa.vision as vision, isojepa.torchvision_operators as operators\n"
+        "import torch, isojepa.importing as vision, isojepa.torchvision_operators as operators\n"
         "library = torch.library.Library('torchvision', 'DEF')\n"  # as if the library had been loaded
         "for schema in operators.SCHEMAS.values(): library.define(schema)\n"
         "vision.import_torchvision()\n"
         "print(len(operators._libraries))"
     )
     assert done.stdout.strip() == "0", done.stderr
-
-
-def test_somebody_who_imported_torchvision_before_is_no_hindrance():
-    done = run(
-        "from isojepa.vision import import_torchvision\n"
-        "first = import_torchvision()\nprint(import_torchvision() is first)"
-    )
-    assert done.stdout.strip() == "True", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -48,26 +38,8 @@ def test_somebody_who_imported_torchvision_before_is_no_hindrance():
 )
 def test_a_missing_library_is_told_with_the_command_that_installs_it(name, called, package):
     done = run(
-        f"import sys, isojepa.vision as vision\nsys.modules[{name!r}] = None\n"
+        f"import sys, isojepa.importing as vision\nsys.modules[{name!r}] = None\n"
         f"try: vision.{called}()\nexcept ImportError as error: print(error)"
     )
     assert done.stdout.startswith(f"pictures need {package}, which cannot be imported"), done.stderr
     assert done.stdout.strip().endswith("pip install -c constraints.txt '.[vision]' in the clone of isojepa")
-
-
-def test_the_environment_of_make_setup_imports_them_without_our_help():
-    if find_spec("_torchvision_operators") is None:
-        pytest.skip("torchvision fits this torch, or isojepa.torchvision_operators was not run")
-    done = run(
-        "import timm, torchvision, sys\nprint(any(name.startswith('isojepa.') for name in sys.modules))"
-    )
-    assert done.stdout.strip() == "False", done.stderr
-
-
-def test_naming_all_components_loads_none_of_them():
-    done = run(
-        "import sys, isojepa.registry as registry\n"
-        "assert 'backbone' in registry.components('encoder')\n"
-        "print({'torchvision', 'timm'} & set(sys.modules))"
-    )
-    assert done.stdout.strip() == "set()", done.stderr

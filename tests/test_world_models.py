@@ -94,19 +94,6 @@ def test_a_run_refuses_to_resume_on_other_episodes(capsys, tmp_path, monkeypatch
     assert "mine.h5 holds other episodes than the run was started on" in capsys.readouterr().err
 
 
-def test_episodes_shorter_than_a_window_are_named_by_the_command(capsys, tmp_path):
-    ij.collect(make, episodes=6, steps=8, out=tmp_path / "short.h5")
-    command = ["train", "--data", str(tmp_path / "short.h5"), "--objective", "latent-dynamics"]
-    assert main([*command, "--objective.rollout", "30", "--out", str(tmp_path / "runs")]) == 2
-    assert "episodes must have more than 30 steps, context and rollout, got 9" in capsys.readouterr().err
-
-
-def test_a_column_that_is_missing_is_named_with_its_flag(capsys, tmp_path):
-    np.savez(tmp_path / "mine.npz", proprio=np.zeros((3, 9, 2)), action=np.ones((3, 9, 1)))
-    assert main(["train", "--data", str(tmp_path / "mine.npz"), "--objective", "latent-dynamics"]) == 2
-    assert "pass --world.observation with one of proprio, action" in capsys.readouterr().err
-
-
 class Narrow(PointMass):
     """Asymmetric bounds in float64, none of which float32 can represent."""
 
@@ -125,22 +112,6 @@ def test_actions_of_a_policy_lie_in_bounds_of_float64():
     assert (low >= Narrow.action_space.low).all()
     assert (high <= Narrow.action_space.high).all()
     np.testing.assert_allclose((low, high), (Narrow.action_space.low, Narrow.action_space.high), rtol=1e-6)
-
-
-def test_files_with_columns_of_other_names_are_trained_on(capsys, tmp_path):
-    source = np.random.default_rng(0)
-    x, a = source.normal(size=(60, 3)).astype(np.float32), source.normal(size=(60, 2))
-    np.savez(tmp_path / "mine.npz", obs=x, act=a, trial=np.repeat(np.arange(6), 10))
-    names = ("--world.observation", "obs", "--world.action", "act", "--world.episode", "trial")
-    small = ("--training.steps", "5", "--training.batch", "32", "--out", str(tmp_path / "runs"))
-    data = ("--data", str(tmp_path / "mine.npz"), "--objective", "latent-dynamics")
-    assert main(["train", *data, *names, *small, "--world.held-out", "0.34", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)["record"]
-    assert ij.load(record).encode(x).shape == (60, 8)
-    x, a = source.normal(size=(60, 3)).astype(np.float32), source.normal(size=(60, 2))
-    np.savez(tmp_path / "other.npz", obs=x, act=a, trial=np.repeat(np.arange(6), 10))
-    assert main(["certify", record, "--data", str(tmp_path / "other.npz"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["episodes"] == 3
 
 
 class Rolling(PointMass):

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from isojepa.vision import import_timm
+from isojepa.importing import import_timm
 
 
 def timm_or_skip() -> ModuleType:

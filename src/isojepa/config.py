@@ -15,18 +15,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from isojepa.arguments import check_type, checked
+from isojepa.data.source import Source
+from isojepa.data.world import WorldSpec
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.files import read_json
-from isojepa.names import shown, unknown
+from isojepa.io import MAX_CONFIG_BYTES, parse_yaml, read_bytes, read_json
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.opening import CONFIG, parse_yaml, read_bytes
-from isojepa.registry import Context, Spec, assemble, find, flatten, is_spec, settings
-from isojepa.settings import Setting
-from isojepa.training.identity import without_header
+from isojepa.registry import Context, Setting, Spec, assemble, find, flatten, is_spec, settings
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.source import Source
-from isojepa.worlds.world import WorldSpec
+from isojepa.training.run_directory import without_header
+from isojepa.validation import short_repr, unknown, validate_type, validate_types
 
 SECTIONS = {"world": "world", "encoder": "encoder", "objective": "objective"}  # of a config -> kind
 
@@ -53,9 +50,11 @@ class Config:
         for name, kind in SECTIONS.items():
             spec = getattr(self, name)
             if not is_spec(spec, kind):
-                raise ValueError(f"{name} must be the spec of a component of kind {kind}, got {shown(spec)}")
-        check_type("training", self.training, Recipe)
-        object.__setattr__(self, "seed", check_type("seed", self.seed, int))
+                raise ValueError(
+                    f"{name} must be the spec of a component of kind {kind}, got {short_repr(spec)}"
+                )
+        validate_type("training", self.training, Recipe)
+        object.__setattr__(self, "seed", validate_type("seed", self.seed, int))
 
     def resolved(self, source: Source | None = None) -> "Config":
         """The same with every setting that follows from others written out.
@@ -99,7 +98,7 @@ def section_values(spec: Spec) -> dict[str, Any]:
     return {"name": spec.name, **flatten(spec)}
 
 
-@checked
+@validate_types
 def read_config(path: str | Path) -> Config:
     """Read a config from a YAML or JSON file; what it leaves out takes the defaults.
 
@@ -122,7 +121,7 @@ def read_config(path: str | Path) -> Config:
 
 
 def config_from(data: Any) -> Config:
-    """Build a config from plain nested values; all that is wrong is told at once.
+    """Build a config from plain nested values; all errors are reported at once.
 
     Raises:
         ValueError: an unknown key or component, or a value of the wrong type.
@@ -130,11 +129,11 @@ def config_from(data: Any) -> Config:
     problems: list[str] = []
     data = {} if data is None else data
     if not isinstance(data, Mapping):
-        raise ValueError(f"config must be a mapping, got {shown(data)}")
+        raise ValueError(f"config must be a mapping, got {short_repr(data)}")
     keys = [item.name for item in dataclasses.fields(Config)]
     for key in data:
         if key not in keys:
-            problems.append(unknown(f"config key {shown(key)}", key, keys))
+            problems.append(unknown(f"config key {short_repr(key)}", key, keys))
     parts: dict[str, Any] = {}
     for name, kind in SECTIONS.items():
         if name in data:
@@ -152,11 +151,11 @@ def section_from(kind: str, data: Any, where: str, problems: list[str]) -> Spec:
     """Build one section; a name alone stands for the component with its defaults."""
     data = {"name": data} if isinstance(data, str) else {} if data is None else data
     if not isinstance(data, Mapping):
-        problems.append(f"{where} must be a mapping, got {shown(data)}")
+        problems.append(f"{where} must be a mapping, got {short_repr(data)}")
         return find(kind)()
     try:
         cls = find(kind, data.get("name"))
-        known = settings(cls, data)
+        known_settings = settings(cls, data)
     except (ValueError, TypeError) as error:
         problems.append(f"{where}: {error}")
         return find(kind)()
@@ -164,10 +163,10 @@ def section_from(kind: str, data: Any, where: str, problems: list[str]) -> Spec:
     for key, value in data.items():
         if key == "name":
             continue
-        if key in known:
-            values[key] = _value(known[key], value, f"{where}.{key}", problems)
+        if key in known_settings:
+            values[key] = _value(known_settings[key], value, f"{where}.{key}", problems)
         else:
-            problems.append(stray(where, key, cls, known, data))
+            problems.append(stray(where, key, cls, known_settings, data))
     try:
         return assemble(cls, values)
     except ValueError as error:
@@ -179,27 +178,27 @@ def stray(where: str, key: str, cls: Any, known: Mapping[str, Setting], given: M
     """Say that the chosen component has no such setting."""
     inner = [f"{one.key} {given.get(one.key, one.default)!r}" for one in known.values() if one.choice]
     chosen = f"{cls.kind} {cls.name!r}" + (f" with {', '.join(inner)}" if inner else "")
-    wanted = unknown(f"config key '{where}.{key}'", key, ["name", *known])
-    return f"{chosen} takes no option {key!r}: {wanted}"
+    message = unknown(f"config key '{where}.{key}'", key, ["name", *known])
+    return f"{chosen} takes no option {key!r}: {message}"
 
 
 def _recipe(data: Any, problems: list[str]) -> Recipe:
     data = {} if data is None else data
     if not isinstance(data, Mapping):
-        problems.append(f"training must be a mapping, got {shown(data)}")
+        problems.append(f"training must be a mapping, got {short_repr(data)}")
         return Recipe()
-    known = settings(Recipe, data)
+    known_settings = settings(Recipe, data)
     values = {}
     for key, value in data.items():
-        if key in known:
-            values[key] = _value(known[key], value, f"training.{key}", problems)
+        if key in known_settings:
+            values[key] = _value(known_settings[key], value, f"training.{key}", problems)
         else:
-            problems.append(unknown(f"config key 'training.{key}'", key, known))
+            problems.append(unknown(f"config key 'training.{key}'", key, known_settings))
     return Recipe(**values)
 
 
 def _read_yaml(path: Path) -> Any:
-    content = read_bytes(path, CONFIG)
+    content = read_bytes(path, MAX_CONFIG_BYTES)
     try:
         return parse_yaml(content)
     except ValueError as error:
@@ -210,7 +209,7 @@ def _value(setting: Setting, value: Any, where: str, problems: list[str]) -> Any
     try:
         return _coerce(setting.type, value)
     except (TypeError, ValueError, OverflowError):
-        problems.append(f"{where} must be {_spell(setting.type)}, got {shown(value)}")
+        problems.append(f"{where} must be {_spell(setting.type)}, got {short_repr(value)}")
         return setting.default
 
 

@@ -1,16 +1,19 @@
-"""Python files of the user's own as modules; how programs and extras of this environment are typed."""
+"""Imports at run time: Python files of the user, libraries of the extra "vision", install hints."""
 
+import importlib
 import importlib.util
 import os
 import re
 import shutil
 import sys
 import sysconfig
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from isojepa.opening import plain_file
+from isojepa.io import plain_file
+from isojepa.torchvision_operators import declare_operators
 
 # nothing but a .py file is ever executed: data.npy:h must not run a data.py that lies beside it
 _OBJECT = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*(\.\w+)*)", re.DOTALL)
@@ -82,6 +85,18 @@ def program(name: str) -> str:
     return script if here.startswith(os.pardir) or os.sep not in here else here
 
 
+def lab_hint() -> str:
+    """The command that installs isojepa-lab."""
+    return f"{program('pip')} install -c constraints.txt -e lab in the clone of isojepa"
+
+
+def entry_object(group: str, name: str) -> Any:
+    """The object of another distribution's entry point; None if no distribution has one of this name."""
+    for entry in metadata.entry_points(group=group, name=name):
+        return entry.load()
+    return None
+
+
 def install_hint(extra: str, folder: str = ".") -> str:
     """The command that installs an extra of the package in a folder of the clone; none is on a package index.
 
@@ -90,3 +105,52 @@ def install_hint(extra: str, folder: str = ".") -> str:
         "...pip install -c constraints.txt '.[data]' in the clone of isojepa"
     """
     return f"{program('pip')} install -c constraints.txt '{folder}[{extra}]' in the clone of isojepa"
+
+
+def import_torchvision(part: str = "") -> Any:
+    """Import torchvision, also beside a torch for the processor alone.
+
+    Args:
+        part: of its modules, e.g. "transforms.v2"; torchvision itself by default.
+
+    Raises:
+        ImportError: it is not installed, or does not fit this torch; the message names the pip command.
+
+    Example:
+        >>> import_torchvision("transforms.v2").Resize(8).size  # doctest: +SKIP
+        [8]
+    """
+    declare_operators()
+    return _import_vision("torchvision" + f".{part}" * bool(part))
+
+
+def import_timm(part: str = "") -> Any:
+    """Import timm, or one of its modules; it imports torchvision.
+
+    Raises:
+        ImportError: it or torchvision is not installed; the message names the pip command.
+    """
+    declare_operators()
+    return _import_vision("timm" + f".{part}" * bool(part))
+
+
+def import_pillow(part: str = "Image") -> Any:
+    """Import a module of Pillow.
+
+    Raises:
+        ImportError: it is not installed; the message names the pip command.
+    """
+    return _import_vision(f"PIL.{part}")
+
+
+def _import_vision(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # torchvision raises RuntimeError beside a torch that is not its
+        package = {"PIL": "Pillow"}.get(name.partition(".")[0], name.partition(".")[0])
+        raise ImportError(
+            f"pictures need {package}, which cannot be imported ({error}): {install_hint('vision')}"
+        ) from error

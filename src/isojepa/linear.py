@@ -15,21 +15,21 @@ ROUNDING = 1e-12  # of a spread against the size of what has it, in float64
 
 @dataclass(frozen=True)
 class LinearMap:
-    """y ~ (x - centre) matrix + offset, for rows x.
+    """y ~ (x - center) matrix + offset, for rows x.
 
     Attributes:
         matrix: (in, out).
-        centre: (in,).
+        center: (in,).
         offset: (out,).
     """
 
     matrix: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
     offset: np.ndarray
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Map rows (n, in) to (n, out)."""
-        mapped: np.ndarray = (x - self.centre) @ self.matrix + self.offset
+        mapped: np.ndarray = (x - self.center) @ self.matrix + self.offset
         return mapped
 
 
@@ -43,28 +43,28 @@ def least_squares(
 
     Args:
         x, y: the rows.
-        ridge: penalty per row on standardised columns of x.
+        ridge: penalty per row on standardized columns of x.
         rounding: share of the size of a column, and of the largest direction of the scaled columns, up to
             which a spread is that of rounding, and is ignored. By default float64's; rows that were float32
             when they were made need more, or their rounding gets huge coefficients.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centre, offset = x.mean(0), y.mean(0)
-    return LinearMap(_solve(x - centre, y - offset, len(x), centre, ridge, rounding), centre, offset)
+    center, offset = x.mean(0), y.mean(0)
+    return LinearMap(_solve(x - center, y - offset, len(x), center, ridge, rounding), center, offset)
 
 
 def _solve(
     x: np.ndarray,
     y: np.ndarray,
     n: int,
-    centre: np.ndarray,
+    center: np.ndarray,
     ridge: float = 0.0,
     rounding: float = ROUNDING,
 ) -> np.ndarray:
-    """The matrix (in, out) of least squared error between centred x and y, or factors of n such rows."""
+    """The matrix (in, out) of least squared error between centered x and y, or factors of n such rows."""
     scale = np.sqrt((x**2).sum(0) / n)
     # a column whose spread is rounding noise against its size carries nothing
-    scale = np.where(scale > rounding * (np.abs(centre) + scale), scale, np.inf)
+    scale = np.where(scale > rounding * (np.abs(center) + scale), scale, np.inf)
     scaled = x / scale
     if ridge:  # the penalty is the squared error of as many rows more, which ask for coefficients of 0
         scaled = np.concatenate((scaled, np.sqrt(ridge * n) * np.eye(len(scale))))
@@ -91,8 +91,8 @@ def _solve_full_rank(x: np.ndarray, y: np.ndarray, least: float) -> np.ndarray |
 def procrustes(x: np.ndarray, y: np.ndarray) -> LinearMap:
     """The orthogonal map, with translation, from x (n, dim) to y (n, dim) of least squared error."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centre, offset = x.mean(0), y.mean(0)
-    return LinearMap(nearest_rotation((x - centre).T @ (y - offset)), centre, offset)
+    center, offset = x.mean(0), y.mean(0)
+    return LinearMap(nearest_rotation((x - center).T @ (y - offset)), center, offset)
 
 
 def nearest_rotation(products: np.ndarray) -> np.ndarray:
@@ -111,14 +111,14 @@ class Factor:
     rows at once, as sums of products would: they square the condition.
 
     Args:
-        centre, offset: c and d, points near the means of x (in,) and y (out,).
+        center, offset: c and d, points near the means of x (in,) and y (out,).
     """
 
-    def __init__(self, centre: np.ndarray, offset: np.ndarray) -> None:
+    def __init__(self, center: np.ndarray, offset: np.ndarray) -> None:
         self.n = 0
-        self.centre, self.offset = centre, offset
-        self._near = np.concatenate((centre, offset))
-        self._in = len(centre)
+        self.center, self.offset = center, offset
+        self._near = np.concatenate((center, offset))
+        self._in = len(center)
         self._r = np.zeros((0, 1 + len(self._near)))
         self._waiting: list[np.ndarray] = []
 
@@ -145,14 +145,14 @@ class Factor:
         self._reduce()
         means = self._near + self._r[0, 1:] / self._r[0, 0]
         x, y = self._r[1:, 1 : 1 + self._in], self._r[1:, 1 + self._in :]
-        centre, offset = means[: self._in], means[self._in :]
+        center, offset = means[: self._in], means[self._in :]
         return (
-            LinearMap(_solve(x, y, self.n, centre), centre, offset),
-            LinearMap(_solve(y, x, self.n, offset), offset, centre),
+            LinearMap(_solve(x, y, self.n, center), center, offset),
+            LinearMap(_solve(y, x, self.n, offset), offset, center),
         )
 
     def errors(self, linear: LinearMap, back: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How a map from x to y, or back, does on the rows: all centred by their means.
+        """How a map from x to y, or back, does on the rows: all centered by their means.
 
         Returns:
             Mean squared residuals and mean squares of the outputs, (out,), and of the inputs, (in,).

@@ -183,9 +183,9 @@ class _Gather(torch.autograd.Function):
         rows = x.detach().movedim(-2, 0).contiguous()
         world, rank = dist.get_world_size(group), dist.get_rank(group)
         sizes = [torch.zeros((), dtype=torch.int64, device=x.device) for _ in range(world)]
-        own = torch.tensor(len(rows), dtype=torch.int64, device=x.device)
+        local_rows = torch.tensor(len(rows), dtype=torch.int64, device=x.device)
         with meeting():
-            dist.all_gather(sizes, own, group=group)
+            dist.all_gather(sizes, local_rows, group=group)
         lengths = [int(size) for size in sizes]
         longest = max(lengths)  # all_gather wants equal shapes: pad, and cut off again
         padded = rows.new_zeros(longest, *rows.shape[1:])

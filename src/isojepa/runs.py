@@ -8,22 +8,20 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from isojepa.arguments import checked
 from isojepa.config import Config, config_from
+from isojepa.data import Paired, Source
+from isojepa.data.episodes import Episodes
+from isojepa.data.files import EpisodesSpec
 from isojepa.encoders.world_model import Dynamics
-from isojepa.evaluations import Evaluation
-from isojepa.names import unknown
+from isojepa.probes import Evaluation
 from isojepa.registry import Context
 from isojepa.training.checkpoints import weights_so_far
-from isojepa.training.identity import record_id
 from isojepa.training.loggers import Logger
 from isojepa.training.loop import fit
-from isojepa.training.model_files import load_model
-from isojepa.training.rebuilding import Bounded, rebuild
-from isojepa.training.records import Record
+from isojepa.training.rebuilding import Bounded, load_model, rebuild
 from isojepa.training.run import Run
-from isojepa.worlds import Paired, Source
-from isojepa.worlds.episodes import Episodes, EpisodesSpec
+from isojepa.training.run_directory import RunDirectory, record_id
+from isojepa.validation import unknown, validate_types
 
 
 class Parts(NamedTuple):
@@ -41,7 +39,7 @@ def context_of(config: Config, source: Source, trust: Collection[str] = ()) -> C
     return config.around(replace(context, pairing=pairing, opened=functools.partial(load, trust=trust)))
 
 
-@checked
+@validate_types
 def build_all(config: Config, trust: Collection[str] = ()) -> Parts:
     """Build encoder, source and objective of a config.
 
@@ -58,7 +56,7 @@ def build_all(config: Config, trust: Collection[str] = ()) -> Parts:
     return Parts(config.encoder.build(context), source, config.objective.build(context))
 
 
-@checked
+@validate_types
 def train(
     config: Config,
     folder: str | Path = "runs",
@@ -106,9 +104,9 @@ def record_path(config: Config, folder: str | Path = "runs", source: Source | No
     return Path(folder) / record_id(config.to_dict(source))
 
 
-@checked
+@validate_types
 def load(
-    record: str | Path | Record,
+    record: str | Path | RunDirectory,
     model: nn.Module | None = None,
     *,
     name: str | None = None,
@@ -127,22 +125,20 @@ def load(
             torch.nn, timm and registered components always may.
 
     Raises:
-        ValueError: not a record, not finished, of a module that is not trusted, or nobody knows how to make
+        ValueError: not a run directory, not finished, of a module that is not trusted, or unknown how to make
             the model again.
 
     Example:
         >>> import isojepa as ij
         >>> model = ij.load("runs/demo")  # doctest: +SKIP
     """
-    if not isinstance(record, Record):
+    if not isinstance(record, RunDirectory):
         if Path(record).is_file():
             return load_model(Path(record), model, trust)[0]
-        record = Record.open(record)
+        record = RunDirectory.open(record)
     begun = unfinished and record.result is None and record.checkpoint.is_file()
     if record.result is None and not begun:
-        raise ValueError(
-            f"record {record.path} is not finished; run the same training command to go on with it"
-        )
+        raise ValueError(f"record {record.path} is not finished; run the same training command to resume it")
     name = record.models[0] if name is None else name
     if model is None:
         model = _rebuilt(record, name, trust)
@@ -153,13 +149,13 @@ def load(
     return model.eval()
 
 
-def load_run(path: str | Path) -> tuple[nn.Module, Source, Record]:
+def load_run(path: str | Path) -> tuple[nn.Module, Source, RunDirectory]:
     """The trained encoder, the source and the record of a finished run that a config describes.
 
     Raises:
         ValueError: not a record, not finished, or made from Python objects that no config describes.
     """
-    record = Record.open(path)
+    record = RunDirectory.open(path)
     if record.config.get("made_from") == "python":
         raise ValueError(
             f"record {path} was made from Python objects; rebuild them and call certify(encoder, world)"
@@ -182,7 +178,7 @@ def load_world_model(
     Raises:
         ValueError: the run is not finished, not of a world model, or does not name its episodes.
     """
-    record = Record.open(path)
+    record = RunDirectory.open(path)
     model = load(record, trust=trust)
     if not isinstance(model, Dynamics):
         raise ValueError(f"{path} must be the run of a world model, got {type(model).__name__}")
@@ -197,20 +193,20 @@ def load_world_model(
     return run, spec.open()[1] if data is None else spec.read(Path(data))
 
 
-def _rebuilt(record: Record, name: str, trust: Collection[str]) -> nn.Module:
+def _rebuilt(record: RunDirectory, name: str, trust: Collection[str]) -> nn.Module:
     if record.config.get("made_from") != "python":
         if name != "encoder":
             raise ValueError(f"record {record.path} has one model, 'encoder', got name {name!r}")
         config = config_from(record.config)
-        known = _seen(record, config.seed)
-        if known is None:
+        facts = _seen(record, config.seed)
+        if facts is None:
             context = context_of(config, config.world.build(Context(seed=config.seed)))
         else:  # the data may be gone: shapes are all that backbones and world models ask for
-            context = config.around(known)
+            context = config.around(facts)
         return _encoder(record, config, context)  # a teacher may be gone too
-    kept = {path.stem for path in record.path.glob("*.safetensors")} - {"objective"}
-    if kept and name not in kept:
-        raise ValueError(unknown(f"name of a model of record {record.path}", name, kept))
+    saved = {path.stem for path in record.path.glob("*.safetensors")} - {"objective"}
+    if saved and name not in saved:
+        raise ValueError(unknown(f"name of a model of record {record.path}", name, saved))
     recipes = record.config.get("models")
     if not isinstance(recipes, dict) or name not in recipes:
         raise ValueError(
@@ -221,18 +217,18 @@ def _rebuilt(record: Record, name: str, trust: Collection[str]) -> nn.Module:
         return rebuild(recipes[name], trust)
 
 
-def _encoder(record: Record, config: Config, context: Context) -> nn.Module:
+def _encoder(record: RunDirectory, config: Config, context: Context) -> nn.Module:
     """The encoder of a record's config, for the weights of the record."""
     with Bounded(record.weights("encoder")):
         encoder: nn.Module = config.encoder.build(context)
     return encoder
 
 
-def _seen(record: Record, seed: int) -> Context | None:
+def _seen(record: RunDirectory, seed: int) -> Context | None:
     """Shapes of views and actions of a run on images or episodes, as its result has them; else None."""
-    told = (record.result or {}).get("source") or {}
-    shapes, actions = told.get("shapes"), told.get("actions")
-    if told.get("kind") not in ("pictures", "episodes") or not (actions is None or type(actions) is int):
+    facts = (record.result or {}).get("source") or {}
+    shapes, actions = facts.get("shapes"), facts.get("actions")
+    if facts.get("kind") not in ("pictures", "episodes") or not (actions is None or type(actions) is int):
         return None
     if not isinstance(shapes, list) or not shapes or not all(isinstance(shape, list) for shape in shapes):
         return None
@@ -242,7 +238,7 @@ def _seen(record: Record, seed: int) -> Context | None:
     return Context(shapes=tuple(tuple(shape) for shape in shapes), actions=actions, seed=seed)
 
 
-def _load_begun(record: Record, name: str, model: nn.Module) -> None:
+def _load_begun(record: RunDirectory, name: str, model: nn.Module) -> None:
     weights, _ = weights_so_far(record.checkpoint, name, record.id)
     try:
         model.load_state_dict(weights)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.names import shown
+from isojepa.validation import short_repr
 
 _LARGEST = 1 << 4096  # Python writes no integer of many thousand digits
 
@@ -58,9 +58,9 @@ def _whole(seed: Any) -> int:
     try:
         number = operator.index(seed)
     except TypeError:
-        raise ValueError(f"seed must be an integer, got {shown(seed)}") from None
+        raise ValueError(f"seed must be an integer, got {short_repr(seed)}") from None
     if abs(number) >= _LARGEST:
-        raise ValueError(f"seed must be an integer of fewer digits, got {shown(seed)}")
+        raise ValueError(f"seed must be an integer of fewer digits, got {short_repr(seed)}")
     return number
 
 

@@ -33,15 +33,13 @@ import numpy as np
 import torch
 from scipy.stats import rankdata
 
-from isojepa.arguments import checked
 from isojepa.encoders.model import embed
-from isojepa.evaluations.rank import lidar, rankme
-from isojepa.names import choose
+from isojepa.probes.rank import lidar, rankme
 from isojepa.runs import load_run
 from isojepa.seeds import generator
-from isojepa.training.identity import identity
-from isojepa.training.records import Record
-from isojepa.watching.numbers import measure
+from isojepa.training.run_directory import RunDirectory, identity
+from isojepa.training.watch import measure
+from isojepa.validation import choose, validate_types
 
 _DEEP = 3  # folders below the one that was named
 _ROWS = 10  # of metrics, the last ones, that show how noisy a loss is
@@ -49,10 +47,10 @@ _WEIGHT = re.compile(r"\bweight=([-+0-9.e]+)")
 _DRAWN = ("seed", "initial_weights", "models")  # of a config, what repetitions differ in
 ALPHA = 0.4  # Figure 11: the correlation is highest about there
 _DRAWS = 20_000
-_SURE = 0.95
+_CONFIDENT = 0.95
 _STATES = 2048  # that the measures of a trained model are taken of
 _MANY = 50  # degrees of freedom from which an error is taken as known
-_FEW = 3  # candidates below which no rank correlation is told
+_MIN_CANDIDATES = 3  # for a rank correlation
 CRITERIA = {"scaled": -1, "loss": -1, "rankme": 1, "lidar": 1, "gaussianity": -1}
 """Criterion -> whether more is better (1) or less (-1)."""
 
@@ -66,7 +64,7 @@ class Candidate:
         weight: lambda of its objective; None if it has none.
         seed: of the run.
         loss: the training loss of its last window.
-        noise: standard deviation of the logarithm of a window's loss around its trend; NaN for few windows.
+        noise: standard deviation, around its trend, of the logarithm of a window's loss; NaN for few windows.
         metrics: its last row.
         group: what runs must share to be compared.
         setting: what repetitions share.
@@ -87,7 +85,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExcludedRun:
     """A record that is no candidate, and why."""
 
     path: Path
@@ -112,20 +110,20 @@ def find(paths: Sequence[str | Path]) -> list[Path]:
     return list(found)
 
 
-def read(path: Path) -> Candidate | LeftOut:
+def read(path: Path) -> Candidate | ExcludedRun:
     """What a record says, or why its run cannot be chosen."""
     try:
-        record = Record.open(path)
+        record = RunDirectory.open(path)
         config, result, rows = record.config, record.result, record.metrics
     except (ValueError, OSError) as error:
-        return LeftOut(path, f"cannot be read: {error}")
+        return ExcludedRun(path, f"cannot be read: {error}")
     if result is None:
-        return LeftOut(path, f"not finished: {rows[-1]['step'] if rows else 0} steps are known to be done")
+        return ExcludedRun(path, f"not finished: {rows[-1]['step'] if rows else 0} steps are done")
     if result["status"] != "done":
-        return LeftOut(path, f"{result['status']}: {result['reason']}")
+        return ExcludedRun(path, f"{result['status']}: {result['reason']}")
     losses = np.array([row.get("loss", math.nan) for row in rows], dtype=float)
     if not len(losses) or not math.isfinite(losses[-1]):
-        return LeftOut(path, "its metrics hold no finite loss")
+        return ExcludedRun(path, "its metrics hold no finite loss")
     seed = config.get("seed")
     return Candidate(
         path,
@@ -148,11 +146,11 @@ def weight_of(config: Mapping[str, Any]) -> float | None:
     """
     objective = config.get("objective")
     if isinstance(objective, dict):
-        given = objective.get("weight")
-        return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else None
-    told = _WEIGHT.search(objective) if isinstance(objective, str) else None
+        weight = objective.get("weight")
+        return float(weight) if isinstance(weight, int | float) and not isinstance(weight, bool) else None
+    match = _WEIGHT.search(objective) if isinstance(objective, str) else None
     try:
-        return float(told[1]) if told else None
+        return float(match[1]) if match else None
     except ValueError:
         return None
 
@@ -207,7 +205,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectedRun:
     """The run to keep among those that can be compared.
 
     Attributes:
@@ -241,15 +239,16 @@ class Choice:
     @property
     def sure(self) -> bool:
         """Whether repetitions say so with 95 %: noise between windows alone is not enough."""
-        return self.noise == "seeds" and self.probability >= _SURE
+        return self.noise == "seeds" and self.probability >= _CONFIDENT
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A choice for each group of comparable runs, what was left out, and what tells the groups apart."""
+    """A choice for each group of comparable runs, the excluded runs, and the settings in which the groups
+    differ."""
 
-    choices: tuple[Choice, ...]
-    left_out: tuple[LeftOut, ...]
+    choices: tuple[SelectedRun, ...]
+    left_out: tuple[ExcludedRun, ...]
     apart: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -261,7 +260,7 @@ class Selection:
         }
 
 
-@checked
+@validate_types
 def select(
     paths: Sequence[str | Path],
     *,
@@ -288,7 +287,7 @@ def select(
     if not math.isfinite(alpha):
         raise ValueError(f"alpha must be finite, got {alpha}")
     known: list[Candidate] = []
-    left_out: list[LeftOut] = []
+    left_out: list[ExcludedRun] = []
     for found in map(read, find(paths)):
         (known if isinstance(found, Candidate) else left_out).append(found)  # type: ignore[arg-type]
     measured = []
@@ -317,13 +316,13 @@ def _measured(candidate: Candidate, models: bool) -> Candidate:
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         return replace(candidate, measures=held, note=f"its model was not opened: {error}")
     tested = measure(views[0])
-    found = {"rankme": rankme(views[0]), **{key: tested[key] for key in ("gaussianity", "gaussianity_p")}}
+    measures = {"rankme": rankme(views[0]), **{key: tested[key] for key in ("gaussianity", "gaussianity_p")}}
     if len(views) == 2:
-        found["lidar"] = lidar(np.stack([view.numpy() for view in views]))
-    return replace(candidate, measures={**found, **held})
+        measures["lidar"] = lidar(np.stack([view.numpy() for view in views]))
+    return replace(candidate, measures={**measures, **held})
 
 
-def _choose(group: list[Candidate], by: str, alpha: float, against: str) -> Choice:
+def _choose(group: list[Candidate], by: str, alpha: float, against: str) -> SelectedRun:
     notes = [one for one in dict.fromkeys(candidate.note for candidate in group) if one]
     values = {name: np.array([_value(name, one, alpha) for one in group]) for name in CRITERIA}
     if by == "scaled" and not np.isfinite(values[by]).all():
@@ -345,7 +344,7 @@ def _choose(group: list[Candidate], by: str, alpha: float, against: str) -> Choi
     order = sorted(
         range(len(group)), key=lambda i: (means[next(j for j, m in enumerate(members) if i in m)], score[i])
     )
-    return Choice(
+    return SelectedRun(
         run=group[run],
         by=by,
         candidates=tuple(group[i] for i in order),
@@ -400,26 +399,26 @@ def _certainty(means: np.ndarray, errors: np.ndarray, freedom: float, best: int)
     rest = np.delete(np.arange(len(means)), best)
     gaps = (means[rest] - means[best]) / np.maximum(np.hypot(errors[rest], errors[best]), 1e-300)
     source = generator(0, "select")
-    drawn = torch.randn(_DRAWS, len(means), generator=source, dtype=torch.float64).numpy()
+    noise = torch.randn(_DRAWS, len(means), generator=source, dtype=torch.float64).numpy()
     spread = np.ones((_DRAWS, 1))
     if freedom <= _MANY:  # Student's t: the common error is itself uncertain
         squares = torch.randn(_DRAWS, int(freedom), generator=source, dtype=torch.float64).square().sum(1)
         spread = np.sqrt(freedom / squares.numpy())[:, None]
-    winners = np.argmin(means + errors * spread * drawn, axis=1)
+    winners = np.argmin(means + errors * spread * noise, axis=1)
     return float((winners == best).mean()), float(gaps.min())
 
 
 def _correlations(values: Mapping[str, np.ndarray], truth: np.ndarray, skip: str = "") -> dict[str, float]:
     """Spearman's correlation of each criterion, turned so that more is better, with a score."""
-    found = {}
+    differences = {}
     for name, value in values.items():
         both = np.isfinite(value) & np.isfinite(truth)
-        if name == skip or both.sum() < _FEW:
+        if name == skip or both.sum() < _MIN_CANDIDATES:
             continue
         a, b = rankdata(CRITERIA[name] * value[both]), rankdata(truth[both])
         if a.std() > 0 and b.std() > 0:
-            found[name] = float(np.corrcoef(a, b)[0, 1])
-    return found
+            differences[name] = float(np.corrcoef(a, b)[0, 1])
+    return differences
 
 
 def _edge(group: Sequence[Candidate], run: Candidate) -> str:
@@ -430,7 +429,7 @@ def _edge(group: Sequence[Candidate], run: Candidate) -> str:
     return f"its weight {run.weight:g} is the {side} among the candidates: {beyond} one may be better yet"
 
 
-def _plain(choice: Choice) -> dict[str, Any]:
+def _plain(choice: SelectedRun) -> dict[str, Any]:
     runs = [
         {
             "record": str(one.path),

@@ -3,7 +3,7 @@ r"""Text for a terminal: what others named or wrote is shown, never obeyed.
 Names of files, values of configs and lines of records may hold anything: brackets that rich would take for
 markup, and characters that a terminal obeys (ESC begins the sequences that move the cursor, set the title or
 answer as if typed) or that turn the order of what is read. All text of the package passes here on its way to
-a person: a `Console` takes no markup and shows such characters as Python writes them, `\x1b`; what does not
+the screen: a `Console` takes no markup and shows such characters as Python writes them, `\x1b`; what does not
 go through one goes through `visible`.
 """
 
@@ -22,9 +22,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 _PLAIN = re.compile(r"[\n\t -~]*")
-_KEPT = ("\n", "\t")
+_ALLOWED = ("\n", "\t")
 _PERIOD = 5.0  # seconds between lines of progress
-_LONGEST = 2000  # characters of a line that tells an error
+_MAX_LINE = 2000  # characters of an error message
 
 
 class Console(_Console):
@@ -38,12 +38,12 @@ class Console(_Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A string as it will be shown, so that tables know how wide it is."""
-        return super().render_str(visible(text), **options)
+        return super().render_str(escape_control(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Everything that is printed passes here; rich's own control codes are marked as such."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_control(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -74,7 +74,7 @@ class PlainProgress:
             if done > self._before:
                 seconds = round(elapsed * (total - done) / (done - self._before))
                 text += f", {datetime.timedelta(seconds=seconds)} left"
-        print(visible(", ".join(filter(None, (text, detail)))), file=sys.stderr, flush=True)
+        print(escape_control(", ".join(filter(None, (text, detail)))), file=sys.stderr, flush=True)
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
@@ -87,11 +87,11 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 0) -> list[str]:
     ]
 
 
-def visible(text: str) -> str:
+def escape_control(text: str) -> str:
     r"""Text whose characters are all seen: others than letters, signs, blanks and line ends are spelt out.
 
     Example:
-        >>> print(visible("a\x1b[31mb"))
+        >>> print(escape_control("a\x1b[31mb"))
         a\x1b[31mb
     """
     if _PLAIN.fullmatch(text):
@@ -99,15 +99,15 @@ def visible(text: str) -> str:
     return "".join(char if _shown(char) else repr(char)[1:-1] for char in text)
 
 
-def shortened(text: str, most: int = _LONGEST) -> str:
+def truncate(text: str, most: int = _MAX_LINE) -> str:
     """Text of at most so many characters, and how many there were."""
     return text if len(text) <= most else f"{text[:most]} ... ({len(text)} characters in all)"
 
 
-def typed(argument: object) -> str:
+def shell_quote(argument: object) -> str:
     """A path or name as one word of a command that may be copied into a shell."""
-    return shlex.quote(visible(str(argument)))
+    return shlex.quote(escape_control(str(argument)))
 
 
 def _shown(char: str) -> bool:
-    return char in _KEPT or char.isprintable() or unicodedata.category(char) == "Zs"
+    return char in _ALLOWED or char.isprintable() or unicodedata.category(char) == "Zs"

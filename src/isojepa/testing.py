@@ -1,4 +1,4 @@
-"""Checks that a component of one's own keeps the contracts of the house: the same ones that ours pass.
+"""Conformance checks for components: the same that the package's own components pass.
 
 Each raises AssertionError with what is wrong, so that they can be called from any test:
 
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from isojepa.config import SECTIONS, Config, config_from
+from isojepa.data.batch import Batch
+from isojepa.data.observers import Observers
+from isojepa.data.source import Source, Streams, finite, moving, observable, ordered
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.encoders.model import Model, as_model, embed, evaluating
-from isojepa.evaluations import Evaluation
-from isojepa.files import plain
+from isojepa.io import to_jsonable
 from isojepa.objectives.objective import Loss, as_objective
+from isojepa.probes import Evaluation
 from isojepa.registry import Spec, find
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.observers import Observers
-from isojepa.worlds.source import Source, Streams, finite, moving, observable, ordered
 
 
 def check_source(source: Source, n: int = 6) -> None:
@@ -54,8 +54,8 @@ def check_source(source: Source, n: int = 6) -> None:
             assert z.shape == (n, facts.dim), f"latents must be ({n}, {facts.dim}), got {tuple(z.shape)}"
     if observable(source):
         assert batch.z is not None, "an observable source must bring latents"
-        seen = source.observe(batch.z[0])
-        torch.testing.assert_close(seen, batch.views[0], msg="observe(z) must be what is seen at z")
+        observed = source.observe(batch.z[0])
+        torch.testing.assert_close(observed, batch.views[0], msg="observe(z) must be what is seen at z")
     if moving(source):
         path = source.trajectory(3, 4, generator(0, "check"))
         assert path.x.shape[:2] == (4, 3), f"trajectories must be (4, 3, ...), got {tuple(path.x.shape)}"
@@ -165,12 +165,12 @@ def check_spec(spec: Spec) -> None:
     if section is None:
         return
     start = Config()
-    if section == "world":  # of which nobody may know how many latents it has
+    if section == "world":  # its number of latents may be unknown
         start = replace(start, encoder=MLPSpec(dim=2))
     config = replace(start, **{section: spec})  # type: ignore[arg-type]
-    written = plain(config.to_dict())
+    written = to_jsonable(config.to_dict())
     back = config_from(written)
-    assert plain(back.to_dict()) == written, "a resolved config must be the same when it is read again"
+    assert to_jsonable(back.to_dict()) == written, "a resolved config must be the same when it is read again"
     assert getattr(back, section) == getattr(config.resolved(), section), (
         f"{section} must come back as it was"
     )

@@ -11,7 +11,7 @@ to stop: with both cores of two busy, a certificate of 5,000 pairs took 77 s on 
 one. It gets half of the cores, so that two commands at once have one each.
 
 The libraries read their variables when they are imported, so they are set before: by the command line for its
-own process, by whoever uses the package for theirs (docs/settings.md). What the user has chosen stays.
+own process, by programs that use the package for theirs (docs/settings.md). Settings of the user stay.
 """
 
 import os
@@ -28,7 +28,7 @@ _SPINS = "1000"  # some microseconds: longer than the gaps within a step, shorte
 _LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
 # Weights times rows of a step that are worth more than one thread. With short waits two threads were as fast
 # as one at 18 million (a step of 5 ms), faster by a fifth at 70 million (13 ms), and slower below 9 million.
-_ENOUGH = 1 << 25
+_MIN_PARALLEL_WORK = 1 << 25
 
 
 def one_thread() -> dict[str, str]:
@@ -69,7 +69,7 @@ def threads_for(encoder: "nn.Module", rows: float) -> int:
     import torch
 
     weights = sum(parameter.numel() for parameter in encoder.parameters())
-    return torch.get_num_threads() if weights * rows >= _ENOUGH else 1
+    return torch.get_num_threads() if weights * rows >= _MIN_PARALLEL_WORK else 1
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 import isojepa as ij
 from isojepa.certificates import read_array, read_named
-from isojepa.files import plain
+from isojepa.io import to_jsonable
 
 
 def turn(dim, seed=0):
@@ -19,9 +19,7 @@ def turn(dim, seed=0):
 
 def test_the_true_inverse_with_a_rotation_is_certified_a_world_model(spiral):
     q = turn(2)
-    certificate = ij.certify(
-        lambda x: ij.worlds.Spiral().inverse(x) @ q, spiral, samples=20_000, checks=False
-    )
+    certificate = ij.certify(lambda x: ij.data.Spiral().inverse(x) @ q, spiral, samples=20_000, checks=False)
     assert certificate.grade == "rotation"
     assert certificate.verdict.startswith("World model: the embedding is a rotation of the latents")
     assert certificate.recovery.r2_orthogonal.estimate > 0.999999
@@ -44,7 +42,7 @@ def test_a_stretch_is_called_linear_but_not_a_rotation(gaussian_pairs):
 
 
 def test_without_latents_the_bound_alone_certifies(gaussian_pairs):
-    z, z_next = ij.worlds.OrnsteinUhlenbeck(3, 0.9).sample(200_000, ij.generator(0, "many"))
+    z, z_next = ij.data.OrnsteinUhlenbeck(3, 0.9).sample(200_000, ij.generator(0, "many"))
     q = turn(3)
     certificate = ij.certify(z @ q, next=z_next @ q, rho=0.9, rho_from="design")
     assert certificate.recovery is None
@@ -74,7 +72,7 @@ def test_what_is_small_few_or_wide_is_not_called_collapsed(gaussian_pairs):
 
 def test_a_wrong_rho_certifies_nothing():
     # half the variance is quadratic: the bound is large with the true rho, delta negative with a smaller one
-    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.95).sample(50_000, ij.generator(0, "wrong"))
+    z, z_next = ij.data.OrnsteinUhlenbeck(2, 0.95).sample(50_000, ij.generator(0, "wrong"))
 
     def bend(z):
         return (z + (z**2 - 1) / 2**0.5) / 2**0.5
@@ -91,7 +89,7 @@ def test_a_wrong_rho_certifies_nothing():
 
 
 def test_a_dropped_latent_gets_no_bound_when_it_can_be_known(spiral):
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95))
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.95))
     certificate = ij.certify(lambda x: x[:, :1], world, samples=4000, checks=False)
     assert certificate.bound is None
     assert "as many embedding dimensions as latents, 2, got 1" in certificate.bound_missing
@@ -99,11 +97,11 @@ def test_a_dropped_latent_gets_no_bound_when_it_can_be_known(spiral):
 
 def test_a_world_of_ones_own_needs_only_to_be_sampled():
     class Own:
-        facts = ij.worlds.Facts(dim=2)
+        facts = ij.data.Facts(dim=2)
 
         def sample(self, n, generator):
             z = torch.randn(n, 2, generator=generator)
-            return ij.worlds.Batch((z, z), z=(z, z))
+            return ij.data.Batch((z, z), z=(z, z))
 
     certificate = ij.certify(lambda x: x, Own(), samples=1000, checks=False)
     assert certificate.grade == "rotation"
@@ -118,18 +116,6 @@ def test_frozen_parts_of_an_encoder_stay_frozen(spiral):
     assert [part.training for part in encoder.modules()] == [True, False, True]
 
 
-def test_what_is_missing_for_a_bound_is_said(gaussian_pairs):
-    z, z_next = gaussian_pairs
-    assert "rho of the pairs is not known" in ij.certify(z, next=z_next, checks=False).bound_missing
-    assert "both views" in ij.certify(z, latents=z, rho=0.9, checks=False).bound_missing
-    uneven = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, (0.9, 0.5)))
-    assert (
-        "one correlation for all" in ij.certify(lambda x: x, uneven, samples=2000, checks=False).bound_missing
-    )
-    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.laws.StudentT()))
-    assert "Gaussian latents" in ij.certify(lambda x: x, heavy, samples=2000, checks=False).bound_missing
-
-
 def test_what_is_missing_for_a_bound_is_said_to_programs_too(gaussian_pairs):
     z, z_next = gaussian_pairs
     assert ij.certify(z, next=z_next, checks=False).bound_lacks == "rho"
@@ -137,7 +123,7 @@ def test_what_is_missing_for_a_bound_is_said_to_programs_too(gaussian_pairs):
     assert (
         ij.certify(z[:, :2], next=z_next[:, :2], latents=z, rho=0.9, checks=False).bound_lacks == "dimension"
     )
-    heavy = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9, ij.laws.StudentT()))
+    heavy = ij.data.World(ij.data.NoisyCopies(2, 0.9, ij.distributions.StudentT()))
     assert ij.certify(lambda x: x, heavy, samples=2000, checks=False).bound_lacks == "world"
     whole = ij.certify(z, next=z_next, rho=0.9, checks=False)
     assert whole.bound is not None
@@ -145,34 +131,17 @@ def test_what_is_missing_for_a_bound_is_said_to_programs_too(gaussian_pairs):
 
 
 def test_the_bound_of_noisy_copies_uses_their_own_correlation():
-    world = ij.worlds.World(ij.worlds.NoisyCopies(2, 0.9))
+    world = ij.data.World(ij.data.NoisyCopies(2, 0.9))
     certificate = ij.certify(lambda x: x, world, samples=50_000, checks=False)
     assert certificate.bound.rho == pytest.approx(0.81)
     assert certificate.bound.delta.low < 0 < certificate.bound.delta.high
-
-
-def test_the_encoder_is_left_in_the_mode_it_had(spiral):
-    encoder = ij.encoders.MLP(2, 2, width=8)
-    for mode in (True, False):
-        encoder.train(mode)
-        ij.certify(encoder, spiral, samples=1000, checks=False)
-        assert encoder.training is mode
 
 
 def test_a_certificate_is_reproducible_and_depends_on_its_seed(spiral):
     encoder = ij.encoders.MLP(2, 2, width=8)
     dicts = [ij.certify(encoder, spiral, samples=2000, seed=seed).to_dict() for seed in (1, 1, 2)]
     assert dicts[0] == dicts[1] != dicts[2]
-    json.dumps(plain(dicts[0]), allow_nan=False)
-
-
-def test_printing_shows_every_line_and_the_verdict(spiral):
-    certificate = ij.certify(ij.encoders.MLP(2, 2, width=8), spiral, samples=2000, checks=False)
-    text = str(certificate)
-    assert certificate.verdict in text
-    for line in certificate.lines():
-        assert line.name in text
-        assert line.sentence in text
+    json.dumps(to_jsonable(dicts[0]), allow_nan=False)
 
 
 def test_files_of_every_kind_give_the_same_certificate(tmp_path, gaussian_pairs):
@@ -194,20 +163,15 @@ def test_files_of_every_kind_give_the_same_certificate(tmp_path, gaussian_pairs)
 
 BAD = [
     (np.ones((1, 2)), {}, "embeddings must have at least 2 samples"),
-    (np.ones(5), {}, r"embeddings must be \(samples, dim\), got shape \(5,\)"),
     (np.array([[1.0, np.nan]] * 4), {}, "embeddings must be finite, got NaN or Inf in 4 of 4 samples"),
-    (np.array([[1.0], [np.inf], [2.0]]), {}, "NaN or Inf in 1 of 3 samples"),
     (np.ones((5, 2)), {"next": np.ones((4, 2))}, "must have equal lengths, got 5 and 4"),
-    (np.ones((5, 2)), {"latents": np.ones((6, 2))}, "must have equal lengths, got 5 and 6"),
     (
         np.ones((5, 2)),
         {"next": np.ones((5, 3))},
         r"both views must have one shape, got \(5, 2\) and \(5, 3\)",
     ),
     (np.array([["a", "b"]] * 4), {}, "embeddings must hold real numbers"),
-    (np.ones((4, 2), complex), {}, "embeddings must hold real numbers, got complex128"),
     (np.ones((9, 2)), {"next": np.ones((9, 2)), "rho": 1.2}, r"rho must lie in \(0, 1\), got 1.2"),
-    (np.ones((9, 2)), {"rho": 7}, r"rho must lie in \(0, 1\), got 7"),
     (np.ones((9, 2)), {"rho": [0.9, 0.8]}, r"rho must be a number or None, got \[0.9, 0.8\]"),
     (np.full((9, 2), 1e200), {}, "embeddings must be below 1e\\+50 in size, got 1e\\+200"),
     (np.ones((9, 2)), {"confidence": 1.0}, r"confidence must lie in \(0, 1\), got 1.0"),

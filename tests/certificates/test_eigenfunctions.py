@@ -12,10 +12,18 @@ from isojepa.certificates.eigenfunctions import (
     predict_process,
     predict_r2,
 )
-from isojepa.laws import GeneralizedNormal, Normal, SpectrumWarning, StudentT, Uniform, bimodal, eigensystem
+from isojepa.data import Langevin, NoisyCopies, OrnsteinUhlenbeck
+from isojepa.distributions import (
+    GeneralizedNormal,
+    Normal,
+    SpectrumWarning,
+    StudentT,
+    Uniform,
+    bimodal,
+    eigensystem,
+)
 from isojepa.linear import held_out_r2
 from isojepa.seeds import generator
-from isojepa.worlds import Langevin, NoisyCopies, OrnsteinUhlenbeck
 
 
 def first_harmonics(prediction):

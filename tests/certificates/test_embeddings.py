@@ -192,13 +192,6 @@ def test_tensors_without_plain_numbers_are_refused(tensor, message):
         Embeddings(tensor)
 
 
-def test_rho_may_be_any_single_number():
-    for rho in (0.5, np.float32(0.5), np.array(0.5), torch.tensor(0.5)):
-        assert module.check_rho(rho) == 0.5
-    with pytest.raises(ValueError, match=r"got '0\.9'"):
-        module.check_rho("0.9")
-
-
 def test_files_of_another_kind_than_their_name_and_names_with_colons(tmp_path, recwarn):
     np.save(tmp_path / "a::b.npy", np.eye(3))
     assert read_named(tmp_path / "a::b.npy")["h"].shape == (3, 3)

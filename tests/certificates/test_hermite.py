@@ -85,17 +85,6 @@ def test_the_difference_of_two_orders_covers_the_error_of_a_jump():
     assert error < 1e-2
 
 
-def test_far_points_of_no_weight_are_not_asked_for():
-    seen = []
-
-    def function(z):
-        seen.append(np.abs(z).max())
-        return z
-
-    quadrature_energy(function, 2, 2)
-    assert max(seen) < 12.5
-
-
 def test_quadrature_says_what_it_cannot_do():
     with pytest.raises(ValueError, match=r"at most 3 latents, got 4: pass method='curve'"):
         quadrature_energy(lambda z: z, 4, 2)

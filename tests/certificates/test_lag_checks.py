@@ -5,17 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_checks import (
     Marginals,
-    check_law,
     check_marginals,
     check_reversible,
     check_stationary,
     measure_marginals,
     quantile_correlation,
 )
-from isojepa.certificates.lag_law import JointLaw
 from tests.certificates.paths import ornstein_uhlenbeck
 
 
@@ -61,18 +58,6 @@ def test_no_claim_passes_that_the_marginals_reject():
     assert check_marginals(slight, 0.97) == []
     few = Marginals(ceiling=0.975, slowest=0.975, p=0.3, samples=100)  # W of a hundred Gaussians does that
     assert check_marginals(few, 1.0) == []
-
-
-def law(largest, differs=False):
-    nothing = Interval(0.0, -largest, largest)
-    return JointLaw(nothing, nothing, nothing, largest, differs, 2, 64)
-
-
-def test_a_law_that_shows_too_little_or_something_else_is_no_ground_for_a_rate():
-    assert check_law(law(0.1)) == []
-    assert "not Gaussian along the paths" in check_law(law(0.1, differs=True))[0]
-    (told,) = check_law(law(0.36))
-    assert "up to 33 latents, where 64 are asked for; record about 4 times as much" in told
 
 
 def rotating(rng, steps, paths, angle):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from isojepa.certificates.lag_curves import (
-    choose_lags,
     correlation,
     measure_curves,
     monomials,
@@ -70,16 +69,6 @@ def test_redrawn_curves_spread_as_repeated_ones_do(paths, steps):
     assert (ratio < 1.3).all()
 
 
-def test_lags_reach_to_where_the_curve_has_fallen():
-    h = ornstein_uhlenbeck(np.random.default_rng(3), 200, 100, 2, 0.9)
-    lags = choose_lags(h)
-    assert lags[0] == 1
-    assert 0.9 ** lags[-1] < 0.08
-    assert lags[-1] < 60
-    assert choose_lags(h, reach=100)[-1] >= 100
-    assert choose_lags(h[:5])[-1] == 4
-
-
 def test_the_slowest_direction_is_found_and_seen_on_other_data():
     rng = np.random.default_rng(4)
     z = ornstein_uhlenbeck(rng, 100, 200, 3, (0.95, 0.8, 0.5))
@@ -110,12 +99,6 @@ def test_monomials_unwarp_what_they_can():
     unwarped = np.corrcoef(slow.ravel(), z[:, :100].ravel())[0, 1] ** 2
     assert unwarped > plain + 0.3 * (1 - plain)
     assert monomials(h, 10).shape == h.shape  # too few independent samples
-
-
-def test_constant_dimensions_are_left_out_of_the_directions():
-    h = ornstein_uhlenbeck(np.random.default_rng(7), 50, 50, 2, 0.8)
-    padded = np.concatenate((h, np.zeros((50, 50, 1)), h[..., :1]), -1)
-    assert slow_functions(padded, 2, 4).shape[2] == 2
 
 
 def test_the_working_metric_is_bartletts_covariance():

@@ -98,10 +98,3 @@ def test_the_wrong_rate_shows_as_a_misfit():
 def test_the_mean_decay_is_no_slower_than_the_rate():
     for mixture in ({1: 1.0}, {1: 0.5, 2: 0.5}, {1: 0.1, 5: 0.9}):
         assert slowest_decay(exact(mixture).values, LAGS) >= RATE * (1 - 1e-9)
-
-
-def test_the_basis_ends_with_columns_that_are_gone_after_one_lag():
-    columns = basis(0.01, LAGS, 6)
-    assert columns[0, -1] == 0
-    assert columns[0, -2] < 0.051
-    np.testing.assert_allclose(columns[:, 1], np.exp(-0.02 * LAGS))

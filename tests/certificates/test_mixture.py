@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from isojepa.certificates.mixture import Whitener, fit_many, fit_shares, percentile_interval
+from isojepa.certificates.mixture import Whitener, fit_many, fit_shares
 
 
 def test_the_whitener_gives_errors_unit_covariance():
@@ -46,8 +46,3 @@ def test_many_curves_are_each_fitted_alone():
     shares, misfits = fit_many(basis, curves.T, Whitener.of(np.eye(4)))
     np.testing.assert_allclose(shares, [[1, 0, 0], [0.5, 0.25, 0.25], [0, 0, 1]], atol=1e-4)
     assert (misfits < 1e-8).all()
-
-
-def test_an_interval_holds_its_estimate():
-    interval = percentile_interval(2.0, np.linspace(0, 1, 101), 0.9)
-    assert (interval.low, interval.estimate, interval.high) == (pytest.approx(0.05), 2.0, 2.0)

@@ -1,6 +1,5 @@
 """Named latents as a part of a certificate: what is said, what is refused, and that nothing else changes."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +7,9 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates.named import NamedLatents, describe_axes
-from isojepa.cli import main
-from isojepa.files import plain
-from isojepa.worlds import Identity, OrnsteinUhlenbeck, World
-from tests.processes import run
-from tests.unmix.rows import bent, normal
+from isojepa.data import Identity, OrnsteinUhlenbeck, World
+from isojepa.io import to_jsonable
+from tests.unmixing.rows import bent, normal
 
 
 def certified(rows, latents=True, **options):
@@ -42,7 +39,7 @@ def test_nothing_else_of_the_certificate_changes(named):
     rows = bent()
     without = ij.certify(rows["h"], next=rows["h_next"], latents=rows["z"], checks=False)
     assert without.named is None
-    assert plain(replace(named, named=None).to_dict()) == plain(without.to_dict())
+    assert to_jsonable(replace(named, named=None).to_dict()) == to_jsonable(without.to_dict())
     assert (named.grade, named.verdict, named.next_step) == (
         without.grade,
         without.verdict,
@@ -50,22 +47,6 @@ def test_nothing_else_of_the_certificate_changes(named):
     )
     assert [line for line in named.lines() if line.section != "named"] == without.lines()
     assert "Named latents" not in str(without)
-
-
-def test_the_text_has_a_section_with_the_assumption_told_as_one(named):
-    text = str(named)
-    section = text.partition("  Named latents\n")[2].partition("  Next:")[0]
-    assert section.startswith("  All 2 axes are told apart, each up to its sign.\n")
-    assert "Assumed, not shown: the latent is the coordinate in which the axis diffuses" in section
-    assert "No data can refute that diffusion is constant." in section
-    assert section.count("MCC by rank") == text.count("MCC by rank") == 1
-
-
-def test_json_holds_everything_as_plain_values(named):
-    told = json.loads(json.dumps(plain(named.to_dict()), allow_nan=False))["named"]
-    assert (told["count"], told["straightened"], told["cues"]) == (2, 2, {"shape": 2})
-    assert told["match"]["linear"]["estimate"] == named.named.match.linear.estimate
-    assert [axis["block"] for axis in told["axes"]] == [[0], [1]]
 
 
 def test_normal_latents_of_one_rate_are_refused_without_labels():
@@ -129,24 +110,3 @@ def test_without_rows_to_compare_there_is_no_match():
     assert found.match is None
     assert {axis.method for axis in found.axes} == {"eigenfunction"}
     assert found.notes()[-1].startswith("Assumed, not shown: the axis is the slowest eigenfunction")
-
-
-def test_certificates_that_nobody_asked_for_names_do_not_import_the_room():
-    code = (
-        "import sys, numpy as np, isojepa as ij\nh = np.random.default_rng(0).normal(size=(500, 2))\n"
-        "ij.certify(h, checks=False)\nassert 'isojepa.unmix' not in sys.modules"
-    )
-    run(code).check_returncode()
-
-
-def test_the_command_prints_the_section_and_draws_it(capsys, tmp_path):
-    np.savez(tmp_path / "h.npz", **bent())
-    page = tmp_path / "page.html"
-    arguments = [str(tmp_path / "h.npz"), "--unmix", "--no-checks", "--report", str(page)]
-    assert main(["certify", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert "Named latents\nAll 2 axes are told apart" in out
-    assert out.count("MCC by rank") == 1
-    assert '<section id="named">' in page.read_text(encoding="utf-8")
-    assert main(["certify", arguments[0], "--unmix", "--no-checks", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["named"]["count"] == 2

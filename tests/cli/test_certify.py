@@ -1,14 +1,12 @@
 """isojepa certify on records, files of every kind, trajectories and encoders of the user's own."""
 
-import json
-
 import h5py
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 import isojepa as ij
-from isojepa.cli import main
+from tests.cli.test_commands import answer, refuse, run
 
 ENCODER = """
 import torch
@@ -16,10 +14,10 @@ import isojepa as ij
 
 class Unwind(torch.nn.Module):
     def forward(self, x):
-        return ij.worlds.Spiral().inverse(x)
+        return ij.data.Spiral().inverse(x)
 
 def unwind(x):
-    return ij.worlds.Spiral().inverse(x).numpy()
+    return ij.data.Spiral().inverse(x).numpy()
 
 def double(x):
     return 2 * x
@@ -28,29 +26,9 @@ number = 3
 """
 
 
-def run(capsys, *arguments):
-    code = main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def certificate(capsys, *arguments):
-    code, out, err = run(capsys, "certify", *arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
-
-
-def refused(capsys, *arguments):
-    code, _, err = run(capsys, "certify", *arguments)
-    assert code == 2
-    assert err.startswith("error: ")
-    assert len(err.strip().splitlines()) == 1
-    return err
-
-
 @pytest.fixture
 def pairs():
-    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.9).sample(3000, ij.generator(0, "cli"))
+    z, z_next = ij.data.OrnsteinUhlenbeck(2, 0.9).sample(3000, ij.generator(0, "cli"))
     return {"h": z.double().numpy(), "h_next": z_next.double().numpy(), "z": z.double().numpy()}
 
 
@@ -72,11 +50,13 @@ def test_every_kind_of_file_gives_the_same_certificate(capsys, tmp_path, pairs):
         np.save(tmp_path / f"{name}.npy", value)
     options = ("--rho", "0.9", "--no-checks")
     found = [
-        certificate(capsys, tmp_path / name, *options) for name in ("a.npz", "a.safetensors", "a.h5", "a.csv")
+        answer(capsys, "certify", tmp_path / name, *options)
+        for name in ("a.npz", "a.safetensors", "a.h5", "a.csv")
     ]
     found.append(
-        certificate(
+        answer(
             capsys,
+            "certify",
             *(
                 tmp_path / "h.npy",
                 "--next",
@@ -91,42 +71,16 @@ def test_every_kind_of_file_gives_the_same_certificate(capsys, tmp_path, pairs):
     assert all(one == found[0] for one in found[1:])
 
 
-def test_arrays_of_other_names_are_named_by_hand(capsys, tmp_path, pairs):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["run/first"], file["run/second"] = pairs["h"], pairs["h_next"]
-    error = refused(capsys, tmp_path / "a.h5")
-    assert "run/first, run/second, and it is not clear which are the embeddings" in error
-    assert "a.h5::run/first" in error
-    options = ("--rho", "0.9", "--no-checks")
-    found = certificate(
-        capsys, f"{tmp_path / 'a.h5'}::run/first", "--next", f"{tmp_path / 'a.h5'}::run/second", *options
-    )
-    assert found["bound"]["rho"] == 0.9
-
-
 def test_an_encoder_of_ones_own_is_tried_in_a_world(capsys, encoder, tmp_path, monkeypatch):
-    found = certificate(capsys, encoder, "--samples", "3000", "--no-checks")
+    found = answer(capsys, "certify", encoder, "--samples", "3000", "--no-checks")
     assert found["grade"] == "rotation"
-    sheared = certificate(capsys, encoder, "--world.mixing", "sinusoid", "--samples", "3000", "--no-checks")
+    sheared = answer(
+        capsys, "certify", encoder, "--world.mixing", "sinusoid", "--samples", "3000", "--no-checks"
+    )
     assert sheared["grade"] == "none"
     monkeypatch.chdir(tmp_path)
-    module = certificate(capsys, "mine.py:Unwind", "--samples", "3000", "--no-checks")
+    module = answer(capsys, "certify", "mine.py:Unwind", "--samples", "3000", "--no-checks")
     assert module["grade"] == "rotation"
-
-
-def test_an_encoder_of_ones_own_is_tried_on_data(capsys, encoder, tmp_path):
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), ij.worlds.Spiral())
-    pairs = world.sample(3000, ij.generator(0, "data"))
-    parts = zip(("x", "x_next", "z", "z_next"), (*pairs.views, *pairs.z), strict=True)
-    arrays = {name: part.double().numpy() for name, part in parts}
-    np.savez(tmp_path / "pairs.npz", **arrays)
-    found = certificate(capsys, encoder, "--data", tmp_path / "pairs.npz", "--rho", "0.9", "--no-checks")
-    assert found["grade"] == "rotation"
-    assert found["bound"]["rho"] == 0.9
-    np.savez(tmp_path / "h.npz", h=arrays["x"])
-    assert "must hold observations 'x' to embed, got h" in refused(
-        capsys, encoder, "--data", tmp_path / "h.npz"
-    )
 
 
 def test_encoders_that_cannot_be_had_are_told(capsys, encoder, tmp_path):
@@ -139,42 +93,30 @@ def test_encoders_that_cannot_be_had_are_told(capsys, encoder, tmp_path):
         f"{tmp_path / 'broken.py'}:f": "cannot be imported: ZeroDivisionError: division by zero",
         "no_such_package.module:f": "an encoder is named file.py:function",
     }.items():
-        assert message in refused(capsys, source)
-    assert "brings its own next, latents and rho" in refused(capsys, encoder, "--rho", "0.9")
+        assert message in refuse(capsys, "certify", source)
+    assert "brings its own next, latents and rho" in refuse(capsys, "certify", encoder, "--rho", "0.9")
     np.save(tmp_path / "h.npy", np.ones((9, 2)))
-    assert "go with an encoder" in refused(capsys, tmp_path / "h.npy", "--world.mixing", "parabola")
+    assert "go with an encoder" in refuse(capsys, "certify", tmp_path / "h.npy", "--world.mixing", "parabola")
 
 
 def test_trajectories_and_bad_rows_from_files(capsys, tmp_path):
-    path = ij.worlds.OrnsteinUhlenbeck(2, 0.9).trajectory(500, 30, ij.generator(0, "cli")).numpy()
+    path = ij.data.OrnsteinUhlenbeck(2, 0.9).trajectory(500, 30, ij.generator(0, "cli")).numpy()
     np.save(tmp_path / "path.npy", path)
-    found = certificate(capsys, tmp_path / "path.npy", "--rho", "0.9")
+    found = answer(capsys, "certify", tmp_path / "path.npy", "--rho", "0.9")
     assert found["lags"]["identifiable"] is True
     assert found["samples"] == 29 * 500
-    one = certificate(capsys, tmp_path / "path.npy", "--rho", "0.9", "--no-checks")
+    one = answer(capsys, "certify", tmp_path / "path.npy", "--rho", "0.9", "--no-checks")
     assert one["lags"] is None
     rows = path[:, 0].copy()
     rows[3, 0] = np.nan
     np.save(tmp_path / "rows.npy", rows)
-    assert "NaN or Inf in 1 of 30 samples" in refused(capsys, tmp_path / "rows.npy")
-    dropped = certificate(capsys, tmp_path / "rows.npy", "--drop-bad-rows", "--no-checks")
+    assert "NaN or Inf in 1 of 30 samples" in refuse(capsys, "certify", tmp_path / "rows.npy")
+    dropped = answer(capsys, "certify", tmp_path / "rows.npy", "--drop-bad-rows", "--no-checks")
     assert dropped["dropped"] == 1
     code, out, _ = run(capsys, "certify", tmp_path / "path.npy", "--rho", "0.9")
     assert code == 0
     assert "Assumptions" in out
     assert "linear share, no labels" in out
-
-
-def test_a_report_is_written_for_any_source(capsys, tmp_path, pairs, encoder):
-    np.savez(tmp_path / "a.npz", **pairs)
-    for number, source in enumerate((tmp_path / "a.npz", encoder)):
-        page = tmp_path / f"{number}.html"
-        code, out, err = run(capsys, "certify", source, "--no-checks", "--report", page)
-        assert code == 0, err
-        assert f"Open {page} in a browser." in out
-        text = page.read_text()
-        assert "World model: the embedding is a rotation" in text
-        assert "http" not in text.split("<script")[0].replace("http-equiv", "")
 
 
 BROKEN = """
@@ -221,7 +163,7 @@ def test_an_encoder_that_breaks_is_told_in_one_line(capsys, tmp_path, name, mess
     (tmp_path / "broken.py").write_text(BROKEN)
     np.savez(tmp_path / "x.npz", x=np.random.default_rng(0).standard_normal((50, 2)))
     source = f"{tmp_path / 'broken.py'}:{name}"
-    assert message in refused(capsys, source, "--data", tmp_path / "x.npz", "--no-checks")
+    assert message in refuse(capsys, "certify", source, "--data", tmp_path / "x.npz", "--no-checks")
 
 
 def test_modules_embed_in_evaluation_mode(capsys, tmp_path):
@@ -229,15 +171,8 @@ def test_modules_embed_in_evaluation_mode(capsys, tmp_path):
     x = np.random.default_rng(0).standard_normal((200, 2)).astype(">f8")
     np.savez(tmp_path / "x.npz", x=x, z=x)
     source = f"{tmp_path / 'broken.py'}:Noisy"
-    found = certificate(capsys, source, "--data", tmp_path / "x.npz", "--no-checks")
+    found = answer(capsys, "certify", source, "--data", tmp_path / "x.npz", "--no-checks")
     assert found["grade"] == "rotation"
-
-
-def test_observations_that_are_no_numbers_are_refused(capsys, tmp_path, encoder):
-    np.savez(tmp_path / "words.npz", x=np.array([["a", "b"]] * 9))
-    np.savez(tmp_path / "scalar.npz", x=np.float64(3))
-    assert "x must hold real numbers" in refused(capsys, encoder, "--data", tmp_path / "words.npz")
-    assert "x must have rows" in refused(capsys, encoder, "--data", tmp_path / "scalar.npz")
 
 
 def test_a_grade_can_be_required(capsys, tmp_path, pairs):
@@ -260,10 +195,12 @@ def test_a_grade_can_be_required(capsys, tmp_path, pairs):
 
 def test_where_rho_comes_from_is_told_and_kept(capsys, tmp_path, pairs):
     np.savez(tmp_path / "pairs.npz", h=pairs["h"], h_next=pairs["h_next"])
-    found = certificate(capsys, tmp_path / "pairs.npz", "--rho", "0.9", "--rho-from", "design", "--no-checks")
+    found = answer(
+        capsys, "certify", tmp_path / "pairs.npz", "--rho", "0.9", "--rho-from", "design", "--no-checks"
+    )
     assert found["rho_from"] == "design"
-    found = certificate(
-        capsys, tmp_path / "pairs.npz", "--rate", "0.105", "--rho-from", "rate", "--no-checks"
+    found = answer(
+        capsys, "certify", tmp_path / "pairs.npz", "--rate", "0.105", "--rho-from", "rate", "--no-checks"
     )
     assert found["rho_from"] == "rate"
     assert found["bound"]["rho"] == pytest.approx(np.exp(-0.105))

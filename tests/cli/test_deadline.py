@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from isojepa.cli import main
-from isojepa.cli.deadline import Deadline
+from isojepa.cli.main import Deadline
 
 STUCK = {
     "in a library": "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)",
@@ -24,7 +23,7 @@ while True:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("code", STUCK.values(), ids=STUCK)
 def test_a_command_that_does_not_hear_a_signal_is_ended(code, number):
-    start = "import signal\nfrom isojepa.cli.deadline import Deadline\n"
+    start = "import signal\nfrom isojepa.cli.main import Deadline\n"
     start += "signal.signal(signal.SIGTERM, signal.default_int_handler)\nDeadline('stopped', 1.0)\n"
     start += "print('ready', flush=True)\n"
     process = subprocess.Popen(
@@ -48,15 +47,3 @@ def test_a_command_that_ended_by_itself_leaves_the_process_alone():
     deadline.cancel()
     time.sleep(0.2)
     assert signal.set_wakeup_fd(before) == before
-
-
-@pytest.mark.parametrize(("command", "resumes"), [("train", True), ("certify", False)])
-def test_only_commands_that_resume_say_so(monkeypatch, capsys, command, resumes):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["isojepa.cli.main"], "_parse", interrupted)
-    assert main([command]) == 130
-    error = capsys.readouterr().err
-    assert error.startswith("stopped")
-    assert ("goes on from the last checkpoint" in error) == resumes

@@ -34,7 +34,7 @@ class PointModel(torch.nn.Module):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(4, 0.9))
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(4, 0.9))
     objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
     options = {"steps": 1, "batch": 32, "eval_samples": 64, "progress": False}
     for name in ("a", "b"):
@@ -80,23 +80,6 @@ def test_a_run_is_evaluated_in_a_table_and_a_file(capsys, folder, tmp_path):
     found = json.loads(path.read_text())
     assert f"Protocol {found['protocol_hash']}" in out
     assert found["protocol"]["environment"] == ENV
-
-
-def test_several_runs_are_compared_in_json(capsys, folder):
-    command = (
-        folder / "a",
-        folder / "b",
-        "--tasks",
-        folder / "test.h5",
-        *QUICK,
-        "--planner",
-        "icem",
-        "--json",
-    )
-    code, out, _ = answer(capsys, folder, *command)
-    assert code == 0
-    names = [row["controller"] for row in json.loads(out)["rows"]]
-    assert names == ["a, icem", "b, icem", "random", "idle"]
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,16 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import isojepa as ij
-from isojepa.cli.main import main
-from isojepa.cli.models import normals, trained_on
+from isojepa.cli.sources import normals, trained_on
+from isojepa.data.images import Images, Views
+from isojepa.data.images.image_sets import ImageSubset
+from isojepa.data.images.source import open_images
 from isojepa.encoders.backbones import Backbone
-from isojepa.evaluations.features import features_of
+from isojepa.probes.features import features_of
 from isojepa.training.loop import fit
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.images import Images, Views
-from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.pictures import Part
-from isojepa.worlds.source import Facts
+from tests.cli.test_commands import run
 
 ENCODER = """
 def flat(x):
@@ -27,17 +24,6 @@ def flat(x):
 def broken(x):
     return x.flatten(1) / 0
 """
-
-
-class Pixels(nn.Module):
-    """A linear map of pixels, which a record can make again."""
-
-    def __init__(self, dim):
-        super().__init__()
-        self.dim, self.layer = dim, nn.Linear(64, dim)
-
-    def forward(self, x):
-        return self.layer(x.flatten(1))
 
 
 def write_pictures(path, n=200, seed=0, classes=3):
@@ -51,12 +37,6 @@ def write_pictures(path, n=200, seed=0, classes=3):
     return path
 
 
-def told(capsys, *arguments):
-    code = main(["probe", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return code, captured.out, " ".join(captured.err.split())
-
-
 @pytest.fixture
 def places(tmp_path):
     (tmp_path / "enc.py").write_text(ENCODER)
@@ -66,8 +46,9 @@ def places(tmp_path):
 
 
 def test_an_encoder_is_probed_on_other_pictures(places, capsys):
-    code, printed, _ = told(
+    code, printed, _ = run(
         capsys,
+        "probe",
         f"{places / 'enc.py'}:flat",
         *("--data", places / "a.npz", "--test", places / "b.npz"),
         *("--probes", "linear", "knn", "radius", "kernel", "--shots", "2", "500", "--json"),
@@ -85,52 +66,17 @@ def test_an_encoder_is_probed_on_other_pictures(places, capsys):
     assert "500 are needed" in many["reason"]
 
 
-def test_without_test_pictures_a_fifth_of_each_class_is_scored(places, capsys):
-    code, printed, _ = told(capsys, f"{places / 'enc.py'}:flat", "--data", places / "a.npz")
-    assert code == 0
-    assert "161 examples of 3 classes, 64 features, scored on 39" in printed
-    assert "linear" in printed
-    assert "20-nn" in printed
-    assert "200-nn" not in printed  # there are not so many
-
-
 def test_a_file_of_features_needs_no_pictures(places, capsys):
     draw = np.random.default_rng(0)
     y = np.arange(90) % 3
     x = (draw.normal(size=(90, 5)) + 8 * np.eye(3, 5)[y]).astype(np.float32)
     np.savez(places / "f.npz", features=x[:60], labels=y[:60], test_features=x[60:], test_labels=y[60:])
-    code, printed, _ = told(capsys, places / "f.npz", "--json")
+    code, printed, _ = run(capsys, "probe", places / "f.npz", "--json")
     assert code == 0
     assert json.loads(printed)["probes"][0]["accuracy"] == 1
     torch.save({"features": torch.from_numpy(x), "labels": torch.from_numpy(y)}, places / "f.pt")
-    code, printed, _ = told(capsys, places / "f.pt", "--json")
+    code, printed, _ = run(capsys, "probe", places / "f.pt", "--json")
     assert (code, json.loads(printed)["test_examples"]) == (0, 18)
-
-
-def test_a_record_is_probed(places, capsys):
-    class Pairs:
-        facts = Facts(shapes=((1, 8, 8),) * 2)
-
-        def sample(self, n, generator):
-            x = torch.randn(n, 1, 8, 8, generator=generator)
-            return Batch((x, x + 0.1))
-
-    fit(
-        Pixels(6),
-        Pairs(),
-        ij.objectives.LeJEPA(0.02, regularizer=ij.objectives.SIGReg(slices=8)),
-        steps=1,
-        batch=16,
-        batch_start=None,
-        eval_samples=16,
-        record=places / "run",
-        progress=False,
-    )
-    code, printed, error = told(
-        capsys, places / "run", "--data", places / "a.npz", "--json", "--trust", __name__
-    )
-    assert code == 0, error
-    assert json.loads(printed)["dim"] == 6
 
 
 @pytest.mark.parametrize(
@@ -139,11 +85,8 @@ def test_a_record_is_probed(places, capsys):
         (("ENC:flat",), "data must be given"),
         (("ENC:broken", "--data", "A"), "features must be finite"),
         (("ENC:flat", "--data", "A", "--probes", "liner"), "did you mean 'linear'"),
-        (("ENC:flat", "--data", "A", "--normalize", "mine"), "normalize must be one of auto, data, imagenet"),
         (("ENC:flat", "--data", "A", "--normalize", "imagenet"), "add --channels 3"),
         (("ENC:flat", "--data", "A", "--weights", "w.pt"), "weights go with a backbone of timm"),
-        (("ENC:flat", "--data", "A", "--samples", "0"), "samples must be a positive integer"),
-        (("missing.npz", "--data", "A"), "does not exist"),
         (("ENC:flat", "--data", "A", "--test", "C"), "test pictures must be of classes"),
         (("ENC:flat", "--data", "ONE"), "two classes at least"),
         (("ENC:flat", "--data", "BARE"), "needs labels"),
@@ -158,14 +101,14 @@ def test_what_cannot_be_is_one_line(places, capsys, arguments, message):
     names = {"A": "a.npz", "C": "c.npz", "ONE": "one.npz", "BARE": "bare.npz"}
     given = [str(places / names[one]) if one in names else one for one in arguments]
     given[0] = given[0].replace("ENC", str(places / "enc.py"))
-    code, _, error = told(capsys, *given)
+    code, _, error = run(capsys, "probe", *given)
     assert code == 2
     assert message in error
     assert "Traceback" not in error
 
 
 def test_a_record_sees_pictures_as_it_was_trained_on_them(places, capsys, tmp_path):
-    train = open_pictures(places / "a.npz")
+    train = open_images(places / "a.npz")
     source = Images(train, Views(2, 0, global_size=6))
     body = Backbone("convnet-4-8", in_channels=1)
     with warnings.catch_warnings():
@@ -175,16 +118,16 @@ def test_a_record_sees_pictures_as_it_was_trained_on_them(places, capsys, tmp_pa
         )
     darker = np.load(places / "b.npz")
     np.savez(places / "dark.npz", images=darker["images"] // 2, labels=darker["labels"])
-    dark = open_pictures(places / "dark.npz")
+    dark = open_images(places / "dark.npz")
     given = trained_on(tmp_path / "run")
     assert given.shape == (1, 6, 6)
     assert normals("auto", dark, given) == (train.mean, train.std)
     assert normals("data", dark, given) == (dark.mean, dark.std)
     assert normals("auto", dark) == (dark.mean, dark.std)
     with pytest.raises(ValueError, match="add --channels 1"):
-        normals("auto", Part(dark, channels=3), given)
-    code, printed, _ = told(capsys, tmp_path / "run", "--data", places / "dark.npz", "--json")
-    x = features_of(body, Part(dark, torch.arange(120)), 6, mean=train.mean, std=train.std)
+        normals("auto", ImageSubset(dark, channels=3), given)
+    code, printed, _ = run(capsys, "probe", tmp_path / "run", "--data", places / "dark.npz", "--json")
+    x = features_of(body, ImageSubset(dark, torch.arange(120)), 6, mean=train.mean, std=train.std)
     assert code == 0
     assert json.loads(printed)["dim"] == x.shape[1] == 8
 
@@ -194,12 +137,12 @@ def test_fine_tuning_is_scored_beside_the_probes(places, capsys):
     noise = np.random.default_rng(0).integers(0, 60, size=(200, 8, 8))
     np.savez(places / "c.npz", images=(noise + 60 * labels[:, None, None]).astype(np.uint8), labels=labels)
     data = ("--data", places / "c.npz", "--probes", "linear", "--json")
-    code, printed, _ = told(capsys, "convnet-4-8", *data, "--fine-tune", "60")
+    code, printed, _ = run(capsys, "probe", "convnet-4-8", *data, "--fine-tune", "60")
     scores = {score["probe"]: score["accuracy"] for score in json.loads(printed)["probes"]}
     assert code == 0
     assert scores["fine-tuned"] > 0.6  # a third is chance
     for bad, message in (("0", "fine_tune must be a positive number of epochs, got 0"),):
-        code, _, error = told(capsys, "convnet-4-8", *data, "--fine-tune", bad)
+        code, _, error = run(capsys, "probe", "convnet-4-8", *data, "--fine-tune", bad)
         assert (code, message in error) == (2, True)
-    code, _, error = told(capsys, f"{places / 'enc.py'}:flat", *data, "--fine-tune", "1")
+    code, _, error = run(capsys, "probe", f"{places / 'enc.py'}:flat", *data, "--fine-tune", "1")
     assert (code, "model must have weights to fine-tune" in error) == (2, True)

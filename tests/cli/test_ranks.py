@@ -1,6 +1,5 @@
 """Commands on several ranks, as users start them: one record, said once; errors and kills end all of them."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,8 +12,8 @@ import torch
 import yaml
 
 from isojepa.cli.main import main
-from isojepa.training.records import Record
-from isojepa.training.tensors import load_tensors
+from isojepa.training.checkpoints import load_tensors
+from isojepa.training.run_directory import RunDirectory
 
 SETTINGS = {
     "world": {"mixing": "parabola"},
@@ -45,8 +44,12 @@ def settings(tmp_path):
 def start(*arguments, torchrun=0):
     """`isojepa train` in a session of its own; 0 for no torchrun."""
     launcher = (*TORCHRUN, str(torchrun)) if torchrun else ()
+    return python(*launcher, "-m", "isojepa", "train", *arguments)
+
+
+def python(*arguments):
     return subprocess.Popen(
-        [sys.executable, *launcher, "-m", "isojepa", "train", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -116,7 +119,7 @@ def step_of(path):
 
 
 def rows(record):
-    return Record.open(record).metrics
+    return RunDirectory.open(record).metrics
 
 
 def same(ours, truth, tolerance):
@@ -143,8 +146,8 @@ def check_one_run(record, alone, ended, size):
     code, out, err = ended
     assert code == 0, err
     assert out.count(f"on {size} ranks, seed 0") == out.count("Record: ") == out.count("Trained in") == 1
-    assert not [line for line in err.splitlines() if "OMP_NUM_THREADS" not in line and "***" not in line]
-    assert Record.open(record).result["ranks"] == size
+    assert not [line for line in messages(err) if "OMP_NUM_THREADS" not in line and "***" not in line]
+    assert RunDirectory.open(record).result["ranks"] == size
     same(record, alone, 1e-5)
     assert nobody_left(record)
 
@@ -167,18 +170,6 @@ def test_every_way_to_start_trains_one_run(settings, tmp_path, alone, flags, tor
 
 
 @pytest.mark.slow
-def test_json_is_printed_once_and_a_finished_run_is_not_trained_again(settings, tmp_path):
-    record = tmp_path / "run"
-    told = []
-    for _ in range(2):
-        code, out, err = train(*settings, "--devices", 2, "--record", record, "--json")
-        assert code == 0, err
-        told.append(json.loads(out))
-    assert told[0] == told[1]
-    assert told[0]["record"] == str(record)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("torchrun", [0, 2], ids=["devices", "torchrun"])
 def test_errors_end_all_ranks_with_one_line(settings, tmp_path, torchrun):
     devices = () if torchrun else ("--devices", 2)
@@ -192,18 +183,12 @@ def test_errors_end_all_ranks_with_one_line(settings, tmp_path, torchrun):
     assert errors(wild) == []
     assert wild[1].count("The run diverged: the loss became") == 1
     (line,) = errors(other)
-    assert "was made with another config (training.learning_rate: 1e+30 there, 0.005 asked for)" in line
+    assert "was made with another config (training.learning_rate: 1e+30 there, 0.005 requested)" in line
     assert nobody_left(record)
 
 
 def errors(ended):
     return [line for line in ended[2].splitlines() if line.startswith("error:")]
-
-
-@pytest.mark.slow
-def test_more_devices_than_ranks_that_were_started_are_refused(settings, tmp_path):
-    ended = train(*settings, "--devices", 3, "--record", tmp_path / "run", torchrun=2)
-    assert errors(ended) == ["error: devices must be the 2 ranks that were started, got 3"]
 
 
 def hit(process, record, how):
@@ -221,7 +206,7 @@ def hit(process, record, how):
         os.kill(next(n for n, rank in ids.items() if rank == 1), signal.SIGKILL)
     ended = finish(process)
     assert nobody_left(record), processes(record)
-    assert Record.open(record).result is None
+    assert RunDirectory.open(record).result is None
     return ended
 
 
@@ -232,20 +217,20 @@ def test_killed_runs_go_on_with_the_same_bits(settings, tmp_path):
     flags = (*settings, *LONG, "--devices", 2)
     assert train(*flags, "--record", whole)[0] == 0
     code, _, err = hit(start(*flags, "--record", cut), cut, "term")
-    assert (code, err.strip()) == (130, "stopped; the same command goes on from the last checkpoint")
+    assert (code, err.strip()) == (130, "stopped; the same command resumes from the last checkpoint")
     step = step_of(cut / "checkpoint" / "state.safetensors")
     code, _, err = hit_later(flags, cut, "kill second")
     assert code == 2
     assert err.splitlines() == [
-        f"going on from step {step}",
-        "error: rank 1 was killed by signal 9; the same command goes on from the last checkpoint",
+        f"resuming from step {step}",
+        "error: rank 1 was killed by signal 9; the same command resumes from the last checkpoint",
     ]
     code, _, _ = hit_later(flags, cut, "kill first")
     assert code == -signal.SIGKILL
     hit_later(flags, cut, "kill all")
     step = step_of(cut / "checkpoint" / "state.safetensors")
     code, _, err = train(*flags, "--record", cut)
-    assert (code, messages(err)) == (0, [f"going on from step {step}"])
+    assert (code, messages(err)) == (0, [f"resuming from step {step}"])
     same(cut, whole, 0)
 
 
@@ -267,10 +252,10 @@ def test_a_killed_run_goes_on_on_another_number_of_ranks_and_says_so(settings, t
     process = start(*settings, *LONG, "--record", cut)
     in_the_middle(process, cut, after=step + 20)
     _, _, err = hit(process, cut, "term")
-    assert err.startswith(f"going on from step {step}: begun on 2 ranks, now on 1\n")
+    assert err.startswith(f"resuming from step {step}: begun on 2 ranks, now on 1\n")
     step = step_of(cut / "checkpoint" / "state.safetensors")
     code, _, err = train(*settings, *LONG, "--devices", 3, "--record", cut)
-    assert (code, messages(err)) == (0, [f"going on from step {step}: begun on 1 rank, now on 3"])
+    assert (code, messages(err)) == (0, [f"resuming from step {step}: begun on 1 rank, now on 3"])
     same(cut, whole, 1e-5)
 
 
@@ -280,13 +265,13 @@ def test_torchrun_saves_when_it_is_asked_to_stop_and_ends_when_a_rank_is_killed(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert train(*settings, *LONG, "--devices", 2, "--record", whole)[0] == 0
     _, _, err = hit(start(*settings, *LONG, "--record", cut, torchrun=2), cut, "term")
-    assert err.count("stopped; the same command goes on from the last checkpoint") == 1
+    assert err.count("stopped; the same command resumes from the last checkpoint") == 1
     before = step_of(cut / "checkpoint" / "state.safetensors")
     process = start(*settings, *LONG, "--record", cut, torchrun=2)
     in_the_middle(process, cut, after=before + 5)
     _, _, err = hit(process, cut, "kill second")
     # the first rank notices by itself, or is asked to stop by torchrun, whichever comes first
-    told = ("error: the ranks of the job lost each other: ", "stopped; the same command goes on")
+    told = ("error: the ranks of the job lost each other: ", "stopped; the same command resumes")
     assert sum(err.count(words) for words in told) == 1
     assert train(*settings, *LONG, "--record", cut, torchrun=2)[0] == 0
     same(cut, whole, 0)
@@ -304,7 +289,7 @@ class Fails(ij.objectives.LeJEPA):
             raise ValueError("no such thing here")
         return super().forward(*arguments, **options)
 
-world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9))
+world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9))
 for seed in (0, 1):
     encoder = ij.encoders.MLP(2, 2, width=8, layers=2)
     run = ij.fit(encoder, world, Fails(), steps=8, batch=64, eval_every=4, eval_samples=64, seed=seed,
@@ -319,26 +304,14 @@ os.write(1, f"{'RANK' in os.environ} {run.r2} {whole}\\n".encode())  # one write
 @pytest.mark.timeout(300)
 def test_a_script_may_train_twice_and_its_ranks_are_on_their_own_afterwards(tmp_path):
     (tmp_path / "train.py").write_text(SCRIPT)
-    done = run_script(tmp_path / "train.py")
+    done = finish(python(tmp_path / "train.py"))
     assert done[0] == 0, done
     ours, theirs = (line.split() for line in sorted(done[1].splitlines()))
     assert (ours[0], theirs[0]) == ("False", "True")
     assert ours[1:] == theirs[1:]
-    code, out, err = run_script(tmp_path / "train.py", "alone")
+    code, out, err = finish(python(tmp_path / "train.py", "alone"))
     assert code == 0, err
     assert [float(n) for n in ours[1:]] == pytest.approx([float(n) for n in out.split()[1:]], rel=1e-5)
-    code, _, err = run_script(tmp_path / "train.py", "fail")
+    code, _, err = finish(python(tmp_path / "train.py", "fail"))
     assert code != 0
     assert "RankLost: rank 1: no such thing here" in err
-
-
-def run_script(path, *arguments):
-    process = subprocess.Popen(
-        [sys.executable, str(path), *arguments],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    return finish(process)

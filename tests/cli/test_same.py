@@ -1,13 +1,12 @@
 """The command `same`, from what a person types to the answer."""
 
-import json
-
 import numpy as np
 import pytest
 
-from isojepa.align import AlignmentMap, same
+from isojepa.alignment import same
 from isojepa.cli.main import main
-from tests.align.made_up import rotation
+from tests.alignment.made_up import rotation
+from tests.cli.test_commands import answer, run
 
 ENCODERS = """
 def flat(x):
@@ -20,18 +19,6 @@ def turned(x):
     q, _ = torch.linalg.qr(drawn)
     return 2 * rows @ q
 """
-
-
-def told(capsys, *arguments):
-    code = main(["same", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return code, captured.out, " ".join(captured.err.split())
-
-
-def answer(capsys, *arguments):
-    code, out, err = told(capsys, *arguments, "--json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 @pytest.fixture
@@ -53,37 +40,18 @@ def files(tmp_path):
 
 
 def test_the_numbers_are_those_of_python(capsys, files):
-    found = answer(capsys, files / "first.npy", files / "turned.npy")
+    found = answer(capsys, "same", files / "first.npy", files / "turned.npy")
     expected = same(np.load(files / "first.npy"), np.load(files / "turned.npy"))
     assert found["names"] == ["first.npy", "turned.npy"]
     assert found["verdict"] == expected.verdict == "rotation"
     assert found["rotation"]["r2"]["estimate"] == expected.rotation.r2.estimate
 
 
-def test_a_person_is_told_in_words(capsys, files):
-    code, out, _ = told(capsys, files / "first.npy", files / "other.npy")
-    assert code == 0
-    assert out.strip().startswith("Unrelated")
-    code, out, _ = told(capsys, files / "few.npy", files / "few.npy")
-    assert code == 0
-    assert "50 states, 92 are needed" in out
-
-
 def test_rows_in_another_order_are_matched_by_their_ids(capsys, files):
     mixed = f"{files / 'mixed.npz'}::h"
-    assert answer(capsys, files / "first.npy", mixed)["verdict"] == "unrelated"
+    assert answer(capsys, "same", files / "first.npy", mixed)["verdict"] == "unrelated"
     ids = ("--ids", files / "ids.npy", f"{files / 'mixed.npz'}::ids")
-    assert answer(capsys, files / "first.npy", mixed, *ids)["verdict"] == "rotation"
-
-
-def test_the_map_is_written_and_maps(capsys, files):
-    answer(capsys, files / "first.npy", files / "turned.npy", "--map", files / "map.safetensors")
-    fitted = AlignmentMap.load(files / "map.safetensors")
-    first, turned = np.load(files / "first.npy"), np.load(files / "turned.npy")
-    assert fitted.transform(first) == pytest.approx(turned, abs=1e-9)
-    code, _, err = told(capsys, files / "first.npy", files / "other.npy", "--map", files / "none.safetensors")
-    assert code == 2
-    assert "no map to write" in err
+    assert answer(capsys, "same", files / "first.npy", mixed, *ids)["verdict"] == "rotation"
 
 
 def test_encoders_see_the_same_pictures(capsys, tmp_path):
@@ -91,10 +59,13 @@ def test_encoders_see_the_same_pictures(capsys, tmp_path):
     np.savez(tmp_path / "pictures.npz", images=rng.integers(0, 256, (300, 4, 4), dtype=np.uint8))
     (tmp_path / "own.py").write_text(ENCODERS)
     models = f"{tmp_path / 'own.py'}:flat", f"{tmp_path / 'own.py'}:turned"
-    found = answer(capsys, *models, "--data", tmp_path / "pictures.npz")
+    found = answer(capsys, "same", *models, "--data", tmp_path / "pictures.npz")
     assert found["verdict"] == "rotation"
     assert found["states"] == 300
-    assert answer(capsys, *models, "--data", tmp_path / "pictures.npz", "--samples", "200")["states"] == 200
+    assert (
+        answer(capsys, "same", *models, "--data", tmp_path / "pictures.npz", "--samples", "200")["states"]
+        == 200
+    )
 
 
 def test_records_of_worlds_are_shown_the_same_latents(capsys, tmp_path):
@@ -104,9 +75,9 @@ def test_records_of_worlds_are_shown_the_same_latents(capsys, tmp_path):
         made = ("--world.mixing", mixing, "--record", str(tmp_path / name))
         assert main(["train", *small, *short, *made]) == 0
     capsys.readouterr()
-    found = answer(capsys, tmp_path / "a", tmp_path / "b", "--samples", "500")
+    found = answer(capsys, "same", tmp_path / "a", tmp_path / "b", "--samples", "500")
     assert found["states"] == 500
-    assert answer(capsys, tmp_path / "a", tmp_path / "a", "--samples", "500")["verdict"] == "rotation"
+    assert answer(capsys, "same", tmp_path / "a", tmp_path / "a", "--samples", "500")["verdict"] == "rotation"
 
 
 @pytest.mark.parametrize(
@@ -116,17 +87,14 @@ def test_records_of_worlds_are_shown_the_same_latents(capsys, tmp_path):
         (("first.npy", "few.npy"), "give --ids to match them"),
         (("first.npy", "turned.npy", "--data", "x"), "data and environment go with models"),
         (("first.npy", "resnet50"), "either all sources are files"),
-        (("first.npy", "turned.npy", "--ids", "ids.npy", "ids.npy", "ids.npy"), "one for each of 2"),
         (("first.npy", "few.npy", "--ids", "ids.npy", "ids.npy"), "as many as its rows, 50, got 400"),
-        (("first.npy", "turned.npy", "--what", "tokens"), "what must be one of"),
-        (("first.npy", "turned.npy", "--samples", "0"), "samples must be a positive integer"),
         (("resnet50", "resnet18"), "data must be given"),
         (("a", "b", "--environment", "emojis", "--data", "x"), "did you mean 'emoji'"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(capsys, files, monkeypatch, arguments, words):
     monkeypatch.chdir(files)
-    code, _, err = told(capsys, *arguments)
+    code, _, err = run(capsys, "same", *arguments)
     assert code == 2
     assert err.startswith("error: ")
     assert words in err

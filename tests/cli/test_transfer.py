@@ -1,13 +1,12 @@
 """`isojepa transfer` as a person and as a program would use it."""
 
 import json
-import re
 
 import numpy as np
 import pytest
 
-from isojepa.align import AlignmentMap, LinearHead
-from tests.align.test_sharing import made
+from isojepa.alignment import AlignmentMap, LinearHead
+from tests.alignment.test_sharing import made
 from tests.cli.test_commands import refuse, run
 
 
@@ -54,18 +53,6 @@ def test_a_probe_that_the_command_saved_is_carried_and_scored(capsys, files):
     np.testing.assert_allclose(found.logits(second), old.logits(back), rtol=1e-8, atol=1e-8)
 
 
-def test_the_table_says_what_is_not_defined(capsys, files):
-    LinearHead(np.ones((4, 12))).save(files / "head.safetensors")
-    code, told, _ = run(
-        capsys,
-        *("transfer", files / "head.safetensors", files / "back.safetensors", "--backwards"),
-        *("--embeddings", files / "second.npy", "--labels", files / "labels.npy"),
-    )
-    assert code == 0
-    assert "backward map" in told
-    assert "not given" in told
-
-
 def test_what_does_not_fit_is_one_line(capsys, files):
     LinearHead(np.ones((4, 9))).save(files / "head.safetensors")
     head, fitted = files / "head.safetensors", files / "map.safetensors"
@@ -79,22 +66,3 @@ def test_what_does_not_fit_is_one_line(capsys, files):
     assert "linear probe" in refuse(
         capsys, "probe", files / "a.npz", "--probes", "knn", "--save-probe", files / "x.safetensors"
     )
-
-
-def test_the_page_tells_the_scores(capsys, files):
-    LinearHead(np.eye(4, 12)).save(files / "head.safetensors")
-    code, told, _ = run(
-        capsys,
-        *("transfer", files / "head.safetensors", files / "map.safetensors", "--json"),
-        *("--embeddings", files / "second.npy", "--labels", files / "labels.npy"),
-        *("--source", files / "first.npy", "--report", files / "pages/transfer.html"),
-    )
-    assert code == 0
-    page = (files / "pages/transfer.html").read_text()
-    scores = {score["head"]: score for score in json.loads(told)["scores"]["scores"]}
-    shown = [float(value) for value in re.findall(r'data-value="([^"]+)"', page)]
-    for name in ("own", "naive", "transferred", "regressed", "distilled"):
-        assert min(abs(value - scores[name]["accuracy"]) for value in shown) < 1e-4
-    assert "<script src" not in page
-    words = ("transfer", files / "head.safetensors", files / "map.safetensors", "--report", files / "p.html")
-    assert "give --embeddings and --labels" in refuse(capsys, *words)

@@ -5,17 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from isojepa.cli import main
 from isojepa.seeds import generator
 from tests.certificates.dynamics.worlds import random_world
+from tests.cli.test_commands import run
 
 WORLD = random_world(5, 3, 2)
-
-
-def run(capsys, *arguments):
-    code = main(["certify", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture
@@ -39,30 +33,13 @@ def test_episodes_and_rows_of_files_give_the_same_transition(capsys, files):
         ("rows.npz", "rows.npz::a"),
         ("h.npy", "a.npy"),
     ):
-        code, out, err = run(capsys, files / source, "--actions", files / actions, "--json")
+        code, out, err = run(capsys, "certify", files / source, "--actions", files / actions, "--json")
         assert code == 0, err
         found.append(json.loads(out))
     for other in found[1:]:
         np.testing.assert_allclose(other["transition"]["A"], found[0]["transition"]["A"], atol=1e-9)
     assert [one["verdict"] for one in found] == ["true", "true", "linear"]
     assert found[0]["rows"] == 600
-
-
-def test_people_read_a_verdict_and_a_table_and_a_page_has_the_section(capsys, files):
-    code, out, err = run(capsys, files / "rows.npz", "--actions", files / "rows.npz", "--no-checks")
-    assert code == 0, err
-    assert "A and B are the true ones in one common rotation" in out
-    assert "rank [B, AB, ...]" in out
-    page = files / "page.html"
-    told = run(capsys, files / "rows.npz", "--actions", files / "rows.npz", "--no-checks", "--report", page)
-    assert told[0] == 0, told[2]
-    assert '<section id="transition">' in page.read_text()
-
-
-def test_without_actions_the_file_is_certified_as_ever(capsys, files):
-    code, out, err = run(capsys, files / "rows.npz", "--no-checks", "--json")
-    assert code == 0, err
-    assert "recovery" in json.loads(out)
 
 
 def test_what_cannot_be_is_told_in_a_line(capsys, files):
@@ -73,7 +50,7 @@ def test_what_cannot_be_is_told_in_a_line(capsys, files):
         ((files / "h.npy", "--actions", files / "a.npy", "--require", "linear"), "without --require"),
         ((files / "h.npy", "--actions", files / "episodes.npz::b"), "array name must be one of a, h, z"),
     ):
-        code, _, err = run(capsys, *arguments)
+        code, _, err = run(capsys, "certify", *arguments)
         assert code == 2
         assert words in err
         assert len(err.strip().splitlines()) == 1

@@ -2,17 +2,15 @@
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.cli.unmix import Unmix, write_latents
 from tests import processes
 from tests.cli.test_commands import refuse, run
-from tests.unmix.rows import bent, normal, paths
+from tests.unmixing.rows import bent, paths
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/unmix.md"
 
@@ -35,47 +33,6 @@ def test_json_is_what_python_gives_with_how_right_it_is(capsys, file):
     assert told["named"] == 2
     assert match["linear"]["estimate"] > 0.999 > match["linear_before"]["estimate"]
     assert match["r2"] > 0.999 > match["r2_before"]
-
-
-def test_the_verdict_comes_first_and_every_axis_has_a_line(capsys, file, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    code, out, _ = run(capsys, "unmix", file)
-    lines = out.strip().splitlines()
-    assert code == 0
-    assert lines[0] == "All 2 axes are told apart, each up to its sign."
-    for number in (0, 1):
-        row = next(line.split() for line in lines if line.startswith(f"    {number}  "))
-        assert row[1:3] == ["by", "shape"]
-        assert "increments" in row
-        assert abs(float(row[-1])) > 0.999
-    for word in ("MCC by rank", "R2 as found", "R2 straightened", "disentanglement", "agreement"):
-        assert word in out, word
-    assert "Assumed, not shown: the latent is the coordinate" in out
-    assert "No data can refute that diffusion is constant." in out
-
-
-def test_that_no_axis_can_be_named_is_a_result(capsys, tmp_path):
-    rows = normal()
-    np.savez(tmp_path / "normal.npz", h=rows["h"], h_next=rows["h_next"])
-    code, out, err = run(capsys, "unmix", tmp_path / "normal.npz", "--out", tmp_path / "z.npy")
-    assert code == 0, err
-    assert out.strip().startswith("No axis can be named")
-    assert "block 0-2" in out
-    assert "Assumed" not in out
-    assert np.load(tmp_path / "z.npy").shape == rows["h"].shape
-
-
-@pytest.mark.parametrize("width", [40, 60, 100])
-def test_tables_fit_narrow_terminals(capsys, tmp_path, monkeypatch, width):
-    rows = normal(rates=(0.95, 0.6, 0.6))
-    np.savez(tmp_path / "h.npz", **rows)
-    monkeypatch.setenv("COLUMNS", str(width))
-    code, out, _ = run(capsys, "unmix", tmp_path / "h.npz")
-    assert code == 0
-    table = [line for line in out.splitlines() if line.startswith(" ")]
-    assert max(map(len, table)) <= width
-    for word in ("by rate", "block 1-2", "increments", "completeness"):
-        assert word in " ".join(out.split()), word
 
 
 def test_latents_are_written_row_by_row_and_axes_can_be_read_again(capsys, file, tmp_path):
@@ -146,16 +103,6 @@ def test_a_memory_map_is_written_in_pieces(tmp_path):
     )
 
 
-def test_latents_of_tensors_are_those_of_arrays(tmp_path):
-    import torch
-
-    rows = bent()
-    found = ij.unmix(rows["h"], rows["h_next"])
-    for name, h in (("a", rows["h"]), ("t", torch.from_numpy(rows["h"]))):
-        write_latents(tmp_path / f"{name}.npy", found, h)
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "t.npy"))
-
-
 def test_what_cannot_be_is_one_line(capsys, tmp_path, file):
     rows = bent()
     np.save(tmp_path / "flat.npy", np.column_stack((rows["h"], np.ones(len(rows["h"])))))
@@ -179,16 +126,11 @@ def test_a_file_that_cannot_be_written_does_not_take_the_numbers_along(capsys, t
     assert len(err.strip().splitlines()) == 1
 
 
-def test_every_flag_of_the_guide_is_one_of_the_commands():
-    known = {"--" + item.name.replace("_", "-") for item in fields(Unmix)} | {"--unmix"}
-    assert set(re.findall(r"(?<!-)--[a-z][a-z-]+", GUIDE.read_text(encoding="utf-8"))) <= known
-
-
 def test_the_python_of_the_guide_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
         exec(block, names)
-    assert names["found"].named_ == 2
+    assert names["unmixing"].named_ == 2
     assert names["certificate"].named.match.linear.low > 0.999
     assert "All 2 axes are told apart" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pytest
 
 from isojepa.cli.main import main
 
-pytest.importorskip("isojepa.worlds.images.opening")
+pytest.importorskip("isojepa.data.images.source")
 
 
 @pytest.fixture

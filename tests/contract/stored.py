@@ -90,7 +90,7 @@ def train(name: str, folder: Path) -> None:
             settings = {key.replace("-", "_"): value for key, value in TRAINING.items()}
             ij.fit(
                 ij.encoders.MLP(2, 2, width=8, layers=2),
-                ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9)),
+                ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9)),
                 ij.objectives.LeJEPA(0.1, ij.objectives.SIGReg(slices=8)),
                 record="run",
                 progress=False,

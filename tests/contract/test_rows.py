@@ -7,7 +7,7 @@ import math
 import pytest
 
 from isojepa.cli.main import main
-from isojepa.training.identity import record_id
+from isojepa.training.run_directory import record_id
 from isojepa_lab.studies import two_dimensions
 from isojepa_lab.studies.catalogue import STUDIES, find_study
 from isojepa_lab.studies.evidence import read_evidence, read_kept

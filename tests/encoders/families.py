@@ -1,11 +1,10 @@
 """A small model of each family of backbones that LeJEPA was published with."""
 
 from collections.abc import Callable
-from typing import Any
 
 from isojepa.encoders import Backbone
+from isojepa.importing import import_timm
 from isojepa.seeds import borrowed
-from isojepa.vision import import_timm
 
 SIDE = 64
 
@@ -54,7 +53,3 @@ FAMILIES: dict[str, tuple[Callable[[int], Backbone], int, bool]] = {  # how, fea
         False,
     ),
 }
-
-
-def parameters(module: Any) -> int:
-    return sum(p.numel() for p in module.parameters())

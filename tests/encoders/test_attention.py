@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from isojepa.encoders import Backbone, Headed, Projector
+from isojepa.encoders import Backbone
 from isojepa.encoders.backbones import NoAttention
-from isojepa.encoders.model import evaluating
 from tests.vision import timm_or_skip
 
 SMALL = "depth=2, embed_dim=48, num_heads=3, patch_size=8"
@@ -51,21 +50,6 @@ def test_attention_is_the_row_of_the_blocks_own_softmax(name, options):
     torch.testing.assert_close(backbone.attention(x), found)  # listening left nothing behind
 
 
-@torch.no_grad()
-def test_attention_follows_pictures_of_another_size_and_leaves_features_alone():
-    timm_or_skip()
-    backbone = Backbone("vit_tiny_patch16_224", image_size=32, options=SMALL).eval()
-    x = pictures(48)
-    before = backbone.features(x)
-    assert backbone.attention(x).shape == (2, 3, 6, 6)
-    torch.testing.assert_close(backbone.features(x), before, rtol=0, atol=0)
-    backbone.body.blocks[-1].attn.fused_attn = False
-    unfused = backbone.attention(x)
-    assert backbone.body.blocks[-1].attn.fused_attn is False
-    backbone.body.blocks[-1].attn.fused_attn = True
-    torch.testing.assert_close(backbone.attention(x), unfused)
-
-
 def test_a_convolutional_backbone_says_that_it_has_no_attention():
     with pytest.raises(NoAttention, match=r"has no \[CLS\] token"):
         Backbone("convnet").attention(pictures())
@@ -82,11 +66,3 @@ def test_transformers_without_a_class_token_say_so(name, options):
     timm_or_skip()
     with pytest.raises(NoAttention):
         Backbone(name, image_size=32, options=options).attention(pictures())
-
-
-def test_two_softmaxes_are_not_taken_for_one():
-    timm_or_skip()
-    backbone = Backbone("vit_tiny_patch16_224", image_size=32, options=f"{SMALL}, attn_layer=diff")
-    model = Headed(backbone, Projector(backbone.num_features, "linear-4", 0))
-    with evaluating(model), pytest.raises(NoAttention, match="one softmax"):
-        backbone.attention(pictures())

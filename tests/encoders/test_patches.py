@@ -6,7 +6,7 @@ from torch import nn
 
 from isojepa.encoders import Backbone, Headed
 from isojepa.encoders.model import as_model
-from isojepa.encoders.patches import PatchModel, patch_model
+from isojepa.encoders.patches import patch_model
 from isojepa.seeds import generator
 from tests.objectives.vits import DIM, GRID, vit
 from tests.vision import timm_or_skip
@@ -72,28 +72,6 @@ def test_left_out_patches_are_those_that_attention_never_meets():
     torch.testing.assert_close(seen.tokens.flatten(0, 1), tokens[:, 1:][visible], rtol=1e-4, atol=1e-5)
 
 
-def test_only_visible_patches_are_computed():
-    model, met = vit().eval(), []
-    model.body.blocks[0].register_forward_hook(lambda block, inputs, output: met.append(output.shape[1]))
-    model.encode(x(), half())
-    model.encode(x(), half(), torch.zeros(DIM))
-    assert met == [1 + 8, 1 + 16]
-
-
-def test_a_filler_gets_a_gradient_from_where_it_stands():
-    model, filler = vit(), torch.zeros(DIM, requires_grad=True)
-    model.encode(x(), half(), filler).features.sum().backward()
-    assert filler.grad.abs().sum() > 0
-
-
-def test_a_head_projects_what_its_backbone_saw():
-    model = vit("8-5").eval()
-    seen = model.encode(x(), half())
-    assert torch.equal(model.project(model.features(x())), model.embed(x()))
-    assert torch.equal(seen.features, model.backbone.encode(x(), half()).features)
-    assert isinstance(model, PatchModel)
-
-
 @pytest.mark.parametrize(
     ("visible", "message"),
     [
@@ -108,11 +86,6 @@ def test_a_head_projects_what_its_backbone_saw():
 def test_masks_of_other_patches_are_refused(visible, message):
     with pytest.raises(ValueError, match=message):
         vit().encode(x(), visible)
-
-
-def test_rows_may_have_unequal_numbers_of_hidden_patches_where_they_are_filled():
-    seen = vit().eval().encode(x(), torch.rand(3, 16, generator=generator(2)) < 0.5, torch.zeros(DIM))
-    assert seen.tokens.shape == (3, 16, DIM)
 
 
 @pytest.mark.parametrize("backbone", ["convnet-8", "eva02_tiny_patch14_224"])

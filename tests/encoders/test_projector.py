@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from isojepa.encoders import Projector
-from isojepa.encoders.layers import BatchNorm, projector_widths, synchronised
+from isojepa.encoders.layers import projector_widths
+from isojepa.importing import import_torchvision
 from isojepa.seeds import generator
-from isojepa.vision import import_torchvision
-from tests.reference.global_state import untouched
 from tests.vision import timm_or_skip
 
 
@@ -27,30 +26,6 @@ def test_a_projector_is_torchvisions_mlp_with_batch_norm_whose_initial_weights_h
     torch.testing.assert_close(ours(h), theirs(h))
     torch.testing.assert_close(ours.eval()(h), theirs.eval()(h))
     assert ours.out_dim == 4
-
-
-def test_the_published_projectors_have_the_published_sizes():
-    linears = [part for part in Projector(512, "2048-2048-16").modules() if isinstance(part, nn.Linear)]
-    assert [(part.in_features, part.out_features) for part in linears] == [
-        (512, 2048),
-        (2048, 2048),
-        (2048, 16),
-    ]
-    assert Projector(384).out_dim == 64
-
-
-def test_weights_come_from_the_seed_alone():
-    with untouched():
-        first = Projector(6, "8-4", seed=1)
-    again, other = Projector(6, "8-4", seed=1), Projector(6, "8-4", seed=2)
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(first.body[0].weight, other.body[0].weight)
-
-
-def test_its_norms_are_ones_that_can_be_synchronised():
-    head = synchronised(Projector(6, "8-8-4"))
-    assert [type(part) for part in head.modules() if isinstance(part, nn.BatchNorm1d)] == []
-    assert sum(type(part) is BatchNorm for part in head.modules()) == 2
 
 
 @pytest.mark.parametrize("name", ["", "2048-", "a-b", "linear", "linear-3-4", "64_32", "-5"])

@@ -75,12 +75,12 @@ def test_other_layers_are_refused_and_the_module_stays_as_it_was(tmp_path):
     module = Small()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     with pytest.raises(
-        ValueError, match=r"wanted stem.weight \(3, 1, 3, 3\), got stem.weight \(4, 1, 3, 3\)"
+        ValueError, match=r"expected stem.weight \(3, 1, 3, 3\), got stem.weight \(4, 1, 3, 3\)"
     ):
         load_weights(module, tmp_path / "w.pt")
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     torch.save({"stem.weight": module.stem.weight.detach()}, tmp_path / "few.pt")
-    with pytest.raises(ValueError, match="wanted 6 tensors, got 1"):
+    with pytest.raises(ValueError, match="expected 6 tensors, got 1"):
         load_weights(module, tmp_path / "few.pt")
 
 

@@ -7,9 +7,9 @@ from torch import nn
 
 import isojepa as ij
 from isojepa import testing
+from isojepa.data import Episodes, Windows
 from isojepa.encoders import Dynamics, WorldModel
 from isojepa.encoders.world_model import Predictor
-from isojepa.worlds import Episodes, Windows
 
 
 def recorded(observed=3, actions=2, episodes=12, steps=15, scale=1.0, discrete=False):
@@ -40,7 +40,7 @@ def test_a_rollout_is_the_predictor_fed_with_its_own_predictions(context):
             action = (a[i, j, step] - model.standardize.mean) / model.standardize.scale
             past.append(model.predictor(torch.cat(past[-context:])[None], action[None])[0])
             torch.testing.assert_close(rolled[i, j, step], past[-1], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(model.rollout(h[0, 0], a[0, 0]), rolled[0, 0])
+    torch.testing.assert_close(model.rollout(h[0, 0], a[0, 0]), rolled[0, 0], rtol=1e-4, atol=1e-4)
 
 
 def test_encoding_is_frame_by_frame_and_needs_no_scale():
@@ -53,20 +53,6 @@ def test_encoding_is_frame_by_frame_and_needs_no_scale():
     torch.testing.assert_close(h[0], h[1], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(models[0].encode(small[0].observations[2:3]), h[0][2:3])
     testing.check_encoder(models[0], torch.tensor(small[0].observations))
-
-
-def test_a_new_model_predicts_that_little_moves():
-    model = calibrated(WorldModel(4), recorded())
-    h = model.encode(recorded()[0].observations)[:, None]
-    moved = model.rollout(h, torch.zeros(len(h), 1, 2))[:, 0] - h[:, 0]
-    assert moved.std() < 0.3 * h.std()
-
-
-def test_actions_that_are_one_hot_are_known_as_discrete_and_not_standardized():
-    model = calibrated(WorldModel(4), recorded(actions=3, discrete=True))
-    assert bool(model.discrete)
-    assert torch.equal(model.standardize.scale, torch.ones(3))
-    assert not bool(calibrated(WorldModel(4), recorded()).discrete)
 
 
 def test_bounds_are_those_of_the_environment_where_they_are_recorded():
@@ -115,8 +101,7 @@ def test_encoders_and_predictors_of_the_users_own_are_taken():
         (lambda model: model.encode(torch.zeros(2, 5)), r"\(\.\.\., time, 3\), got \(2, 5\)"),
         (lambda model: model.encode(torch.full((2, 3), torch.nan)), "must be finite, got NaN or Inf"),
         (lambda model: WorldModel(4)(torch.zeros(1, 3)), "without data has no encoder: train it with fit"),
-        (lambda model: WorldModel(0), "dim must be a positive integer, got 0"),
-        (lambda model: model.calibrate(ij.worlds.World(*WORLD)), "needs a source with actions"),
+        (lambda model: model.calibrate(ij.data.World(*WORLD)), "needs a source with actions"),
     ],
 )
 def test_bad_input_is_told_in_one_line(call, words):
@@ -124,7 +109,7 @@ def test_bad_input_is_told_in_one_line(call, words):
         call(calibrated(WorldModel(4), recorded()))
 
 
-WORLD = (ij.worlds.OrnsteinUhlenbeck(2, 0.9), ij.worlds.Spiral())
+WORLD = (ij.data.OrnsteinUhlenbeck(2, 0.9), ij.data.Spiral())
 
 
 def test_a_run_made_in_python_comes_back_with_its_standardization(tmp_path):

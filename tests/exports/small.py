@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 
 from isojepa.config import Config
+from isojepa.data.images.source import ImagesSpec
 from isojepa.encoders.backbones import BackboneSpec
 from isojepa.objectives.lejepa import ImageLeJEPASpec
 from isojepa.runs import train
 from isojepa.training import Recipe, RunWarning
-from isojepa.worlds.images.source import ImagesSpec
 
 SIDE = 32
 RECIPE = Recipe(

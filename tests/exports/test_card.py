@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 import isojepa as ij
 from isojepa.cli import main
 from isojepa.exports.card import escaped
-from isojepa.training.records import Record
-from isojepa.training.tensors import load_tensors
+from isojepa.training.checkpoints import load_tensors
+from isojepa.training.run_directory import RunDirectory
 from tests.exports.small import pictures, record
 from tests.training.crash import crash_at
 
@@ -41,8 +41,6 @@ def rows(card):
 def test_the_card_has_the_records_settings_data_and_numbers(run):
     card = card_of(run)
     front = yaml.safe_load(card.split("---")[1])
-    assert front["library_name"] == "isojepa"
-    assert "lejepa-images" in front["tags"]
     assert "license" not in front  # it is not ours to choose
     found, config = rows(card), json.loads((run / "config.json").read_text())
     for section in ("objective", "encoder", "training"):
@@ -59,7 +57,6 @@ def test_the_card_has_the_records_settings_data_and_numbers(run):
     images = np.load(run.parent / "photos.npz")["images"] / 255
     assert float(found["1"][0]) == pytest.approx(images[..., 1].mean(), abs=1e-5)
     assert float(found["1"][1]) == pytest.approx(images[..., 1].std(), abs=1e-5)
-    assert f"torch {torch.__version__}" in card
     assert str(run.parent) not in card + (run / "export-safetensors/export.json").read_text()
     manifest = json.loads((run / "export-safetensors/export.json").read_text())
     assert f"p = {manifest['gaussianity']['gaussianity_p']:.3g} by simulation" in card
@@ -69,30 +66,30 @@ def test_the_card_has_the_records_settings_data_and_numbers(run):
 
 def test_probes_of_the_record_are_in_the_card_with_their_intervals(run, tmp_path):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export-*"))
-    path = Record.open(tmp_path / "run")
+    path = RunDirectory.open(tmp_path / "run")
     result = dict(path.result)
     scores = {"probe": 0.8125, "probe_low": 0.75, "probe_high": 0.875, "knn": float("nan")}
     path.append({"step": 3, "loss": 0.5, **scores})
     path.finish({**result, "steps": 3})
     found = rows(card_of(tmp_path / "run", "--no-measure"))
     assert found["linear probe, accuracy"] == ["0.8125", "0.7500 to 0.8750"]
-    assert found["20 nearest neighbours, accuracy"][0] == "nan"
+    assert found["20 nearest neighbors, accuracy"][0] == "nan"
 
 
-def test_other_pictures_are_told_and_normalised_as_the_runs_were(run, tmp_path):
+def test_other_pictures_are_told_and_normalized_as_the_runs_were(run, tmp_path):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export-*"))
     pictures(tmp_path / "others.npz", count=30)
     card = card_of(tmp_path / "run", "--data", tmp_path / "others.npz")
     assert "The pictures are others than those of the run." in card
     manifest = json.loads((tmp_path / "run/export-safetensors/export.json").read_text())
-    assert manifest["input"]["mean"] == list(Record.open(run).result["source"]["mean"])
+    assert manifest["input"]["mean"] == list(RunDirectory.open(run).result["source"]["mean"])
     assert rows(card)["pictures"] == ["24"]
 
 
 @pytest.mark.parametrize("status", ["collapsed", "diverged"])
 def test_a_run_that_did_not_end_well_is_told_first(run, tmp_path, capsys, status):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export-*"))
-    path = Record.open(tmp_path / "run")
+    path = RunDirectory.open(tmp_path / "run")
     path.finish({**path.result, "status": status, "reason": "its smallest variance is 1e-9 <b>"})
     card = card_of(tmp_path / "run", "--no-measure")
     warning = card.partition("**Warning.**")[2].partition("\n")[0]
@@ -102,7 +99,7 @@ def test_a_run_that_did_not_end_well_is_told_first(run, tmp_path, capsys, status
 
 
 def test_a_run_that_is_not_finished_is_exported_as_its_checkpoint_has_it(tmp_path):
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), ij.worlds.Spiral())
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.95), ij.data.Spiral())
     objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
     options = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "checkpoint_seconds": 0.0}
     with pytest.raises(RuntimeError, match="crash"):
@@ -125,9 +122,9 @@ def test_a_run_that_is_not_finished_is_exported_as_its_checkpoint_has_it(tmp_pat
         ij.load(tmp_path / "run")
 
 
-def test_a_record_that_does_not_tell_its_normalisation_has_it_from_the_data(run, tmp_path):
+def test_a_record_that_does_not_tell_its_normalization_has_it_from_the_data(run, tmp_path):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export-*"))
-    whole = Record.open(tmp_path / "run")
+    whole = RunDirectory.open(tmp_path / "run")
     result = dict(whole.result)
     whole.finish(
         {key: value for key, value in result.items() if key != "source"}

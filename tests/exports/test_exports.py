@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from safetensors.torch import load_file
 
 import isojepa as ij
 from isojepa.cli import main
-from isojepa.cli.main import COMMANDS
 from isojepa.training.rebuilding import recipe_of
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from tests.exports.small import SIDE, pictures, record
 from tests.vision import timm_or_skip
 
@@ -66,7 +64,7 @@ def test_timm_loads_the_file_by_the_lines_of_the_card(made, tmp_path, monkeypatc
     whole = timm.create_model(f"local-dir:{done.folder}", pretrained=True).eval()
     assert (whole(x) - expected).abs().max() <= 1e-6
     assert timm.data.resolve_model_data_config(whole)["mean"] == list(
-        Record.open(path).result["source"]["mean"]
+        RunDirectory.open(path).result["source"]["mean"]
     )
 
 
@@ -101,7 +99,7 @@ def test_onnxruntime_gives_the_features_of_pixels(folder, made, tmp_path, networ
     assert done.difference <= 1e-4
 
 
-def test_a_graph_without_normalisation_gives_the_embedding_of_normalised_pictures(made, tmp_path):
+def test_a_graph_without_normalization_gives_the_embedding_of_normalized_pictures(made, tmp_path):
     onnxruntime = onnx_or_skip()
     path = made("convnet")
     done = ij.export(path, "onnx", tmp_path / "out", what="embedding", normalize=False, measure=False)
@@ -119,7 +117,7 @@ def test_an_onnx_file_says_what_it_is_and_names_no_place(made, tmp_path):
     graph = onnx.load(done.file)
     assert [one.version for one in graph.opset_import if one.domain == ""] == [18]
     notes = json.loads(next(one.value for one in graph.metadata_props if one.key == "isojepa"))
-    assert notes["normalised_inside"]
+    assert notes["normalized_inside"]
     assert len(notes["mean"]) == 3
     content = done.file.read_bytes()
     for place in (str(ij.__path__[0]), str(made("convnet")), "site-packages"):
@@ -185,7 +183,7 @@ def test_a_model_that_nobody_can_make_again_is_exported_as_weights(tmp_path):
 
     module = Mine()
     assert recipe_of(module) is None
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9))
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9))
     objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
     ij.fit(
         module, world, objective, record=tmp_path / "run", steps=2, batch=16, eval_samples=64, progress=False
@@ -210,7 +208,7 @@ class Importable(torch.nn.Module):
 
 
 def test_a_class_of_ones_own_is_exported_where_its_module_is_trusted(tmp_path, capsys):
-    module, world = Importable(), ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9))
+    module, world = Importable(), ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9))
     objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
     options = {"steps": 2, "batch": 16, "eval_samples": 64, "progress": False}
     ij.fit(module, world, objective, record=tmp_path / "run", **options)
@@ -222,12 +220,6 @@ def test_a_class_of_ones_own_is_exported_where_its_module_is_trusted(tmp_path, c
     assert f"ij.load(\"model.safetensors\", trust=['{__name__}'])" in told
     model = ij.load(tmp_path / "run/export-safetensors/model.safetensors", trust=[__name__])
     assert torch.equal(model(seen(3, 2)), module(seen(3, 2)))
-
-
-@pytest.mark.parametrize("command", ["align", "same", "evaluate", "probe", "look", "export"])
-def test_every_command_that_loads_models_takes_trust(command):
-    kind = COMMANDS[command]
-    assert "trust" in vars(import_module(kind.module))[kind.name].__dataclass_fields__
 
 
 def test_a_graph_that_gives_something_else_is_not_left(made, tmp_path, monkeypatch):
@@ -327,7 +319,7 @@ def test_what_is_wrong_is_one_line(made, capsys, tmp_path, flags, words):
 )
 def test_a_record_whose_result_is_not_to_be_believed_is_refused(made, capsys, tmp_path, source, words):
     shutil.copytree(made("convnet"), tmp_path / "run")
-    path = Record.open(tmp_path / "run")
+    path = RunDirectory.open(tmp_path / "run")
     result = dict(path.result)
     path.finish({**result, "source": {**result["source"], **source}})
     assert words in refused(capsys, tmp_path / "run", "--to", "safetensors", "--no-measure")

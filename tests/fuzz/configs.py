@@ -11,7 +11,7 @@ import isojepa as ij
 from isojepa import registry, runs
 from isojepa.cli import main
 from isojepa.config import read_config
-from isojepa.files import plain
+from isojepa.io import to_jsonable
 from tests.fuzz.commands import hostile_json
 from tests.fuzz.values import Case, Rng
 
@@ -64,7 +64,7 @@ TEXTS = (
 def tiny() -> ij.Config:
     """A config of a run that takes no time."""
     recipe = ij.Recipe(steps=1, batch=8, batch_start=None, eval_samples=16, accelerator="cpu")
-    return ij.Config(encoder=registry.make("encoder", width=4, layers=2), training=recipe)
+    return ij.Config(encoder=registry.build_spec("encoder", width=4, layers=2), training=recipe)
 
 
 def make_case(rng: Rng, folder: Path) -> Case:
@@ -104,7 +104,7 @@ def _content(rng: Rng, kind: str) -> tuple[bytes, bool]:
 def _base(rng: Rng) -> dict[str, Any]:
     if rng.random() < 0.5:
         return copy.deepcopy(rng.choice(SOME))
-    base: dict[str, Any] = plain(tiny().to_dict())
+    base: dict[str, Any] = to_jsonable(tiny().to_dict())
     return base
 
 

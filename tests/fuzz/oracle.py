@@ -29,7 +29,7 @@ import torch
 
 import isojepa
 import isojepa_lab
-from isojepa.terminal import visible
+from isojepa.terminal import escape_control
 from tests.fuzz.values import Case
 from tests.memory import peak
 
@@ -80,7 +80,7 @@ def judge(case: Case) -> Verdict:
         return Verdict("memory", f"{peak()} MB")
     shown = out.getvalue() + err.getvalue()
     if case.command and verdict.kind in GOOD:
-        if visible(shown) != shown:
+        if escape_control(shown) != shown:
             return Verdict("raw", repr(shown[:500]))
         if len(shown) > 200_000:
             return Verdict("raw", f"{len(shown)} characters")

@@ -9,7 +9,7 @@ from typing import Any
 import isojepa as ij
 from isojepa import runs
 from isojepa.cli import main
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.studies.catalogue import find_study
 from isojepa_lab.studies.evidence import read_evidence
 from isojepa_lab.studies.formatting import how_made, settings_of
@@ -47,7 +47,7 @@ def template(folder: Path) -> Path:
     """A finished record, made once."""
     path = folder / "template"
     runs.train(tiny(), record=path, progress=False)
-    Record(path).save_scores({"r2": 0.9, "linear": [1.0, 2.0]})
+    RunDirectory(path).save_scores({"r2": 0.9, "linear": [1.0, 2.0]})
     return path
 
 
@@ -77,7 +77,7 @@ def make_case(rng: Rng, folder: Path) -> Case:
 
     def run() -> Any:
         state_of(path), pace(path)
-        record = Record.open(path)
+        record = RunDirectory.open(path)
         read = record.id, record.metrics, record.result, record.scores
         ij.load(path)
         return read

@@ -94,7 +94,7 @@ def test_what_takes_too_long_is_slow():
 def test_a_call_that_python_cannot_make_is_clear():
     import isojepa as ij
 
-    for call in (lambda: ij.objectives.SIGReg(slicse=3), lambda: ij.worlds.OrnsteinUhlenbeck()):
+    for call in (lambda: ij.objectives.SIGReg(slicse=3), lambda: ij.data.OrnsteinUhlenbeck()):
         with pytest.raises(TypeError) as caught:
             call()
         assert clear(caught.value).kind == "refused"

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from isojepa.objectives import ALIGNMENTS, pairwise, to_centre
+from isojepa.objectives import ALIGNMENTS, pairwise, to_center
 from isojepa.seeds import generator
 
 
@@ -15,7 +15,7 @@ def sample(views: int, batch: int = 5, dim: int = 3) -> torch.Tensor:
 
 @pytest.mark.parametrize("views", [2, 3, 6])
 @pytest.mark.parametrize("global_views", [None, 1, 2])
-def test_to_centre_equals_the_loop(views, global_views):
+def test_to_center_equals_the_loop(views, global_views):
     h = sample(views)
     v, n, d = h.shape
     members = range(v) if global_views is None else range(global_views)
@@ -24,7 +24,7 @@ def test_to_centre_equals_the_loop(views, global_views):
         for j in range(d):
             centre = sum(h[m, i, j].item() for m in members) / len(members)
             total += sum((h[m, i, j].item() - centre) ** 2 for m in range(v))
-    assert to_centre(h, global_views).item() == pytest.approx(total / (v * n * d), rel=1e-12)
+    assert to_center(h, global_views).item() == pytest.approx(total / (v * n * d), rel=1e-12)
 
 
 @pytest.mark.parametrize("views", [2, 3, 6])
@@ -36,9 +36,9 @@ def test_pairwise_equals_the_loop_over_pairs(views):
 
 
 @pytest.mark.parametrize("dim", [1, 3, 8])
-def test_with_two_views_pairwise_is_4_dim_to_centre(dim):
+def test_with_two_views_pairwise_is_4_dim_to_center(dim):
     h = sample(2, dim=dim)
-    assert pairwise(h).item() == pytest.approx(4 * dim * to_centre(h).item(), rel=1e-12)
+    assert pairwise(h).item() == pytest.approx(4 * dim * to_center(h).item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("alignment", ALIGNMENTS)

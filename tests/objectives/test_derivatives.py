@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
-from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
+from torch.func import grad, hessian, jacrev, jvp, vmap
 
 from isojepa import ranks
-from isojepa.objectives import LeJEPA, SIGReg
+from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import UNIVARIATE
 from isojepa.seeds import generator
@@ -73,28 +72,6 @@ def test_the_gradient_has_a_gradient(dtype, lead):
 
     for value, truth in zip(penalty(FIXED), penalty(textbook), strict=True):
         assert near(value, truth)
-
-
-def test_first_derivatives_keep_to_the_compiled_path():
-    """The graph that second derivatives need is not built for those who do not ask."""
-    x = embeddings().requires_grad_()
-    (plain,) = torch.autograd.grad(FIXED(x), x)
-    assert not plain.requires_grad
-    assert near(plain, grad(textbook)(x.detach()))
-
-
-def test_functional_call_of_a_model_under_lejepa():
-    model, objective = nn.Linear(DIM, DIM), LeJEPA(regularizer=FIXED)
-    x = embeddings(2)
-    weights = dict(model.named_parameters())
-
-    def loss(parameters):
-        return objective(functional_call(model, parameters, (x,))).total
-
-    found = grad(loss)({name: value.detach() for name, value in weights.items()})
-    objective(model(x)).total.backward()
-    for name, value in weights.items():
-        assert near(found[name], value.grad)
 
 
 @pytest.mark.parametrize("test", list(UNIVARIATE))

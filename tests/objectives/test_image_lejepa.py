@@ -1,24 +1,21 @@
 """LeJEPA of global and local views: the equations, lightly's loss, the predictor and the averaged encoder."""
 
 import importlib.util
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-import isojepa as ij
 from isojepa import testing
+from isojepa.data.batch import Batch
 from isojepa.encoders.model import as_model
-from isojepa.objectives import ImageLeJEPA, LeJEPA, SIGReg, Teacher, Whitening, to_centre, to_centre_sum
+from isojepa.importing import import_torchvision
+from isojepa.objectives import ImageLeJEPA, SIGReg, Whitening
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.lejepa import ImageLeJEPASpec
 from isojepa.registry import Context
 from isojepa.seeds import generator
-from isojepa.training.loop import fit
-from isojepa.vision import import_torchvision
-from isojepa.worlds.batch import Batch
-from tests.objectives.test_baselines import Pictures, encoder, images
+from tests.objectives.crops import CropSource, encoder, images
 from tests.reference import naive_objectives as naive
 from tests.reference.textbook_sigreg import textbook
 from tests.training.crash import assert_same_bits, whole_and_resumed
@@ -50,24 +47,6 @@ def test_the_loss_is_that_of_the_equations(count, global_views, alignment, poole
     assert loss.terms["alignment"].item() == pytest.approx(distance, rel=1e-12)
     assert loss.terms["regularizer"].item() == pytest.approx(sigreg, rel=1e-10)
     assert loss.total.item() == pytest.approx(0.95 * distance + 0.05 * sigreg, rel=1e-10)
-
-
-@pytest.mark.parametrize(("count", "global_views"), LAYOUTS)
-def test_the_sum_is_the_mean_times_the_dimension(count, global_views):
-    views = views_of(count)
-    assert to_centre_sum(views, global_views).item() == pytest.approx(
-        5 * to_centre(views, global_views).item()
-    )
-    loss = LeJEPA(0.0, Whitening(), "centre-sum")(views, global_views=global_views)
-    assert loss.total.item() == pytest.approx(naive.centre_distance(views.numpy(), global_views, mean=False))
-
-
-@pytest.mark.parametrize(("count", "global_views"), LAYOUTS)
-def test_equation_5_exceeds_equation_6_by_the_spread_of_the_global_views(count, global_views):
-    views = views_of(count)
-    spread = naive.centre_distance(views[:global_views].numpy(), global_views, mean=False)
-    truth = naive.pairs_distance(views.numpy(), global_views)
-    assert to_centre_sum(views, global_views).item() + spread == pytest.approx(truth, rel=1e-12)
 
 
 def test_all_views_make_the_centre_where_that_is_asked_for():
@@ -189,33 +168,10 @@ def test_a_run_that_crashes_ends_with_the_same_bits(tmp_path, name):
             Context(embedding=4)
         )
 
-    whole, resumed = whole_and_resumed(parts, Pictures(), tmp_path, 4, **SHORT)
+    whole, resumed = whole_and_resumed(parts, CropSource(), tmp_path, 4, **SHORT)
     assert_same_bits(whole, resumed)
     kept = (tmp_path / "whole/objective.safetensors").exists()
     assert kept == (name == "both")
-
-
-# the pictures differ in one number alone, and so do their embeddings
-@pytest.mark.filterwarnings("ignore:the embedding collapsed")
-def test_a_finished_record_gives_the_average_back(tmp_path):
-    spec = ImageLeJEPASpec(slices=16, average=0.9)
-
-    def run():
-        objective = spec.build(Context(embedding=4))
-        fit(encoder(), Pictures(), objective, record=tmp_path / "run", progress=False, **SHORT)
-        return objective.state_dict()
-
-    first, again = run(), run()
-    assert first.keys() == again.keys()
-    assert any("teacher" in name for name in first)
-    assert all(torch.equal(first[name], again[name]) for name in first)
-
-
-def test_pictures_and_vectors_have_weights_of_their_own():
-    assert ImageLeJEPASpec().weight == 0.05
-    assert ij.config.Config().objective.weight == 2e-3
-    config = replace(ij.config.Config(), objective=ImageLeJEPASpec())
-    assert config.to_dict()["objective"]["name"] == "lejepa-images"
 
 
 @pytest.mark.parametrize(
@@ -230,13 +186,3 @@ def test_pictures_and_vectors_have_weights_of_their_own():
 def test_settings_without_meaning_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ImageLeJEPA(**options)
-
-
-def test_a_function_has_no_weights_for_a_teacher_to_follow():
-    with pytest.raises(ValueError, match="a teacher must follow a torch module, got Plain"):
-        Teacher(0.9).start(as_model(torch.tanh))
-
-
-def test_a_predictor_must_know_the_dimension():
-    with pytest.raises(ValueError, match="a predictor needs to know the embedding dimension"):
-        ImageLeJEPASpec(predictor=4).build(Context())

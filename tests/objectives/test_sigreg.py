@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -17,10 +16,9 @@ from hypothesis import strategies as st
 
 from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, Sliced
+from isojepa.objectives.gaussianity import UNIVARIATE
 from isojepa.objectives.gaussianity import epps_pulley as sweeps
-from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
-from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.gaussianity.epps_pulley import Grid, sliced_epps_pulley
 from isojepa.seeds import generator
 from tests.processes import run
 from tests.reference.global_state import untouched
@@ -108,20 +106,6 @@ def test_sigreg_of_huge_embeddings_stays_within_its_bound(scale, knots, dtype):
     assert gradient.norm(dim=1).max().item() <= bound * (1 + 1e-4)
 
 
-def test_one_outlier_does_not_spoil_the_statistic():
-    x, directions = sample(512, 17, 5)
-    spoilt = x.clone()
-    spoilt[3] *= 1e8
-    # one sample of n can move the ecf by 2 / n at most
-    before, after = fused(x, directions, 17, 5.0), fused(spoilt, directions, 17, 5.0)
-    truth = with_gradient(textbook, spoilt, directions, 17, 5.0)
-    assert math.isfinite(after[0])
-    assert abs(after[0] - before[0]) < 1.0
-    assert abs(after[0] - truth[0]) < 1.0
-    others = [i for i in range(512) if i != 3]
-    assert (after[1][others] - truth[1][others]).abs().max() < 0.05
-
-
 @pytest.mark.parametrize("shape", [(2, 1, 1), (7, 17, 5), (512, 2, 20), (1500, 64, 5)], ids=str)
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_float64_sigreg_equals_textbook_to_12_digits(shape, unbiased):
@@ -144,16 +128,6 @@ def test_float64_sigreg_equals_textbook_to_12_digits(shape, unbiased):
         truth, truth_gradient = with_gradient(truth_of, x, directions)
         assert value == pytest.approx(truth, rel=1e-12, abs=1e-12 * n)
         assert relative(gradient - truth_gradient, truth_gradient) < 1e-11
-
-
-@pytest.mark.parametrize("knots", [2, 3, 16, 17])
-@pytest.mark.parametrize("unbiased", [False, True])
-def test_float64_gradient_is_the_derivative_of_the_value(knots, unbiased):
-    x, directions = (part.double() for part in sample(6, 3, 4))
-    grid = Grid.trapezoid(knots, 4.0)
-    assert torch.autograd.gradcheck(
-        lambda x: sliced_epps_pulley(x, directions, grid, unbiased), x.requires_grad_(), atol=1e-7
-    )
 
 
 def test_tensor_path_in_float32_equals_textbook():
@@ -195,17 +169,6 @@ def test_work_cut_into_chunks_and_blocks_leaves_no_seam(batch, monkeypatch):
         value, gradient = fused(x.to(dtype), directions, 17, 5.0)
         assert value == pytest.approx(truth, rel=tolerance)
         assert relative(gradient - truth_gradient, truth_gradient) < tolerance
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_input_equals_the_float32_computation_of_the_rounded_input(dtype):
-    x, directions = sample(300, 17, 20)
-    rounded = x.to(dtype)
-    value, gradient = fused(rounded, directions, 17, 5.0)
-    truth, truth_gradient = fused(rounded.float(), directions, 17, 5.0)
-    assert value == truth
-    assert gradient.dtype == dtype
-    assert torch.equal(gradient, truth_gradient.to(dtype))
 
 
 def test_sigreg_under_autocast_equals_float32():
@@ -261,34 +224,12 @@ def test_expectation_under_the_standard_normal_law():
         assert (standard_error < 0.05).all()
 
 
-def test_sigreg_is_0_only_for_the_normal_law():
-    # a large sample's statistic over n tends to the squared distance of characteristic functions:
-    # for N(0, s^2) that is int (e^{-s^2 t^2/2} - phi)^2 phi dt, in closed form
-    n, s = 100_000, 1.5
-    x = s * torch.randn(n, 1, generator=generator(0, "wide"))
-    root = math.sqrt(2 * math.pi)
-    truth = root * (1 / math.sqrt(2 * s**2 + 1) - 2 / math.sqrt(s**2 + 2) + 1 / math.sqrt(3))
-    assert SIGReg(slices=1)(x).item() / n == pytest.approx(truth, rel=0.03)
-
-
 @pytest.fixture
 def threads():
     """Restore the number of threads."""
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("shape", [(2, 1, 1), (1500, 64, 1000), (100_000, 3, 5)], ids=str)
-def test_result_depends_on_the_number_of_threads_by_rounding_alone(shape, threads):
-    # the compiled sweeps give equal bits, see below; around them a BLAS decides the order of sums
-    x, directions = sample(*shape)
-    results = []
-    for count in (1, 2):
-        threads(count)
-        results.append(fused(x, directions, 16, 5.0))
-    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
-    assert relative(results[0][1] - results[1][1], results[0][1]) < 1e-5
 
 
 def test_compiled_sweeps_do_not_depend_on_the_number_of_threads_or_on_what_lies_between_them(threads):
@@ -335,17 +276,6 @@ def test_a_forked_child_computes_after_its_parent_used_threads(threads):
     assert result == pytest.approx(parent, rel=1e-5)
 
 
-def test_several_python_threads_may_compute_at_once(threads):
-    threads(2)
-    problem = sample(2048, 16, 256)
-    truth, gradient = fused(*problem, 17, 5.0)
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: fused(*problem, 17, 5.0), range(12)))
-    for value, found in results:
-        assert value == pytest.approx(truth, rel=1e-5)
-        assert relative(found - gradient, gradient) < 1e-5
-
-
 @pytest.mark.slow
 def test_nothing_of_size_batch_x_slices_x_knots_is_stored():
     # peak memory of a process of its own; the product is 1.3 GB in float32, 2.7 GB in float64
@@ -386,48 +316,6 @@ def test_views_are_tested_one_by_one_or_pooled_as_said(unbiased):
     assert abs(pooled - one_by_one) > 0.1
 
 
-def test_sigreg_takes_any_leading_axes():
-    x = torch.randn(2, 3, 30, 4, generator=generator(0, "x"))
-    module = SIGReg(slices=8)
-    whole = module(x, generator(1))
-    parts = [module(view, generator(1)).item() for views in x for view in views]
-    assert whole.item() == pytest.approx(np.mean(parts), rel=1e-6)
-    assert module(x[0, 0], generator(1)).item() == parts[0]
-
-
-def test_gradient_flows_through_views_and_strides():
-    x = torch.randn(4, 30, 2, generator=generator(0, "x")).permute(2, 1, 0)  # (view, batch, dim), strided
-    leaf = x.detach().requires_grad_()
-    SIGReg(slices=8)(leaf, generator(1)).backward()
-    directions = draw_directions(4, 8, generator(1))
-    for view, gradient in zip(x, leaf.grad, strict=True):
-        _, truth = with_gradient(textbook, view, directions, 17, 5.0)
-        torch.testing.assert_close(gradient.double(), truth / 2, rtol=1e-4, atol=1e-6)
-
-
-def test_upstream_gradients_multiply():
-    x, directions = sample(50, 3, 7)
-    leaf = x.clone().requires_grad_()
-    value = sliced_epps_pulley(leaf, directions, Grid.trapezoid(17, 5.0))
-    (value**2 * 3).backward()
-    _, gradient = fused(x, directions, 17, 5.0)
-    torch.testing.assert_close(leaf.grad, 6 * value.item() * gradient, rtol=1e-5, atol=1e-7)
-
-
-def test_a_second_derivative_is_that_of_the_textbook_statistic():
-    x, directions = sample(5, 2, 3)
-    second = []
-    for statistic in (
-        lambda leaf: sliced_epps_pulley(leaf, directions, Grid.trapezoid(17, 5.0)),
-        lambda leaf: textbook(leaf, directions, 17, 5.0),
-    ):
-        leaf = x.double().requires_grad_()
-        (gradient,) = torch.autograd.grad(statistic(leaf) ** 2, leaf, create_graph=True)
-        gradient.sum().backward()
-        second.append(leaf.grad)
-    assert relative(second[0] - second[1], second[1]) < 1e-10
-
-
 def test_calls_without_a_generator_draw_new_directions_reproducibly():
     x = torch.randn(50, 4, generator=generator(0, "x"))
     module = SIGReg(slices=4, seed=3)
@@ -440,14 +328,6 @@ def test_calls_without_a_generator_draw_new_directions_reproducibly():
     assert SIGReg(slices=4, seed=4)(x).item() not in values
 
 
-def test_a_call_with_a_generator_leaves_the_modules_own_stream_alone():
-    x = torch.randn(50, 4, generator=generator(0, "x"))
-    module, twin = SIGReg(slices=4), SIGReg(slices=4)
-    with untouched():
-        assert module(x, generator(9)).item() == module(x, generator(9)).item()
-    assert module(x).item() == twin(x).item()
-
-
 def test_directions_are_uniform_on_the_sphere():
     directions = draw_directions(3, 20_000, generator(0, "sphere")).double()
     np.testing.assert_allclose(directions.norm(dim=1), 1, rtol=1e-6)
@@ -458,27 +338,12 @@ def test_directions_are_uniform_on_the_sphere():
     assert (directions**4).mean(0).numpy() == pytest.approx(np.full(3, 0.2), abs=0.012)
 
 
-def test_grid_is_the_positive_half_of_the_trapezoid_rule():
-    for knots, t_max in itertools.product((2, 3, 4, 5, 17, 64), (1.0, 5.0)):
-        grid = Grid.trapezoid(knots, t_max)
-        t = np.linspace(-t_max, t_max, knots)
-
-        def smooth(t):
-            return np.cos(t) + t**2 - 1  # even, and 0 at t = 0, as the integrand is
-
-        whole = np.trapezoid(smooth(t) * np.exp(-(t**2) / 2), t)
-        assert grid.table[2] @ smooth(grid.t) == pytest.approx(whole, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"slices": 0}, "slices must be a positive integer, got 0"),
-        ({"slices": 2.5}, "slices must be a positive integer, got 2.5"),
         ({"knots": 1}, "knots must be an integer of at least 2, got 1"),
-        ({"knots": 4.5}, "knots must be an integer of at least 2, got 4.5"),
         ({"t_max": 0}, "t_max must be positive and finite, got 0"),
-        ({"t_max": math.nan}, "t_max must be positive and finite, got nan"),
     ],
 )
 def test_sigreg_refuses_settings_without_meaning(options, message):
@@ -490,12 +355,6 @@ def test_sigreg_refuses_settings_without_meaning(options, message):
 @pytest.mark.filterwarnings("ignore:x of shape")
 def test_sigreg_refuses_fewer_than_two_samples(shape):
     with pytest.raises(ValueError, match=f"needs at least 2 samples, got {shape[-2]}"):
-        SIGReg()(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("shape", [(4,), (5, 0), ()], ids=str)
-def test_sigreg_refuses_what_has_no_samples_and_dimensions(shape):
-    with pytest.raises(ValueError, match=r"x must be \(..., samples, dim\)"):
         SIGReg()(torch.zeros(shape))
 
 
@@ -553,14 +412,6 @@ print(values[0])
     assert float(done.stdout) == pytest.approx(SIGReg(slices=128)(x, generator(1)).item(), rel=1e-5)
 
 
-def test_pvalue_of_fixed_directions_is_that_of_the_loss():
-    module = SIGReg(slices=8, resample=False, seed=3, sampler="orthogonal")
-    x = torch.randn(50, 5, generator=generator(0))
-    same = Sliced(module.test, 8, "orthogonal", 3)
-    assert module(x).item() == pytest.approx(same(x).item(), rel=1e-6)
-    assert module.pvalue(x, draws=49).item() == same.pvalue(x, draws=49).item()
-
-
 @pytest.mark.filterwarnings("ignore:x of shape")
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", UNIVARIATE)
@@ -574,12 +425,3 @@ def test_of_a_value_that_is_no_number_comes_no_number(name, bad):
             h = torch.randn(n, dim, generator=generator(n, "bad"))
             h[0, 0] = bad
             assert not math.isfinite(SIGReg(8, test=test)(h).item()), (n, dim)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", MULTIVARIATE)
-def test_multivariate_statistics_pass_on_what_is_no_number(name, bad):
-    h = torch.randn(40, 3, generator=generator(0, "bad"))
-    h[7, 1] = bad
-    for standardize in (False, True):
-        assert not math.isfinite(MULTIVARIATE[name](standardize=standardize).statistic(h).item())

@@ -2,10 +2,10 @@
 
 import torch
 
+from isojepa.data.batch import Batch
+from isojepa.data.source import Facts
 from isojepa.encoders import Backbone, Headed, Projector
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Facts
 from tests.vision import timm_or_skip
 
 OPTIONS = "patch_size=4, embed_dim=16, depth=2, num_heads=2"

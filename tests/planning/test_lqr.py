@@ -59,36 +59,12 @@ def test_the_cost_of_the_noise_is_in_the_value_of_a_finite_horizon():
     assert abs(total.mean() - told) < 5 * total.std() / 200
 
 
-def test_a_long_finite_horizon_acts_as_an_infinite_one():
-    lqr, z = world(6, 4), normal("states", size=(10, 4))
-    finite = FiniteLqr(lqr.system, lqr.w, lqr.r, 300)
-    np.testing.assert_allclose(finite.act(0, z), lqr.act(z), atol=1e-8)
-    rate = finite.constants[0] - finite.constants[1]
-    assert rate == pytest.approx(lqr.average_cost)
-
-
 def test_no_nearby_gain_costs_less():
     lqr = world(7, 3)
     assert lqr.cost_of(lqr.gain) == pytest.approx(lqr.average_cost)
     for index in range(10):
         other = lqr.gain + 0.05 * normal("other", index, size=lqr.gain.shape)
         assert lqr.cost_of(other) > lqr.average_cost
-
-
-def test_a_goal_that_can_be_held_is_reached_and_held():
-    system = LinearSystem([[1.0, 0.1], [0.0, 1.0]], [[0.0], [0.1]])
-    lqr, goal = Lqr(system, np.eye(2), np.eye(1)), np.array([2.0, 0.0])
-    z = np.array([[-1.0, 0.5]])
-    cost = lqr.cost_to_go(z, goal)[0]
-    for _ in range(300):
-        z = z @ system.a.T + lqr.act(z, goal) @ system.b.T
-    np.testing.assert_allclose(z[0], goal, atol=1e-6)
-    assert cost > 0
-
-
-def test_a_direction_that_no_action_moves_may_decay():
-    system = LinearSystem(np.diag([0.5, 0.9]), [[1.0], [0.0]])
-    assert Lqr(system, np.eye(2), np.eye(1)).gain.shape == (1, 2)  # not controllable, but it decays
 
 
 POINT = LinearSystem([[1.0, 0.1], [0.0, 1.0]], [[0.0], [0.1]])
@@ -101,32 +77,20 @@ POINT = LinearSystem([[1.0, 0.1], [0.0, 1.0]], [[0.0], [0.1]])
             lambda: Lqr(LinearSystem(np.diag([0.5, 1.2]), [[1.0], [0.0]]), np.eye(2), np.eye(1)),
             "eigenvalue 1.2",
         ),
-        (
-            lambda: Lqr(LinearSystem(np.diag([0.5, 1.0]), [[1.0], [0.0]]), np.eye(2), np.eye(1)),
-            "stabilisable",
-        ),
         (lambda: Lqr(LinearSystem([[0, 2], [-2, 0]], [[0.0], [0.0]]), np.eye(2), np.eye(1)), r"[+-]2i"),
         (
             lambda: Lqr(LinearSystem(np.eye(2), np.eye(2)), np.diag([1.0, 0.0]), np.eye(2)),
             "w must see every mode",
         ),
-        (lambda: Lqr(POINT, np.eye(3), np.eye(1)), r"w must be \(2, 2\)"),
         (lambda: Lqr(POINT, -np.eye(2), np.eye(1)), "w must be positive semidefinite"),
-        (lambda: Lqr(POINT, [[1.0, 1.0], [0.0, 1.0]], np.eye(1)), "w must be symmetric"),
         (lambda: Lqr(POINT, np.eye(2), [[0.0]]), "r must be positive definite"),
-        (lambda: LinearSystem(np.eye(2), np.eye(3)), r"a must be \(dim, dim\) and b \(dim, inputs\)"),
         (lambda: LinearSystem([[np.nan]], [[1.0]]), "a must be finite"),
         (lambda: LinearSystem(np.eye(2), np.eye(2), -np.eye(2)), "noise must be positive semidefinite"),
         (lambda: Lqr(np.eye(2), np.eye(2), np.eye(1)), "system must be a LinearSystem"),
         (lambda: POINT.turned(2 * np.eye(2)), "q must be an orthogonal matrix"),
         (lambda: Lqr(POINT, np.eye(2), np.eye(1)).act(np.zeros((1, 2)), [0.0, 1.0]), "drifts by 0.1 a step"),
-        (lambda: Lqr(POINT, np.eye(2), np.eye(1)).act(np.zeros((1, 2)), [np.nan, 0.0]), "2 finite numbers"),
-        (lambda: Lqr(POINT, np.eye(2), np.eye(1)).act(np.zeros((1, 2)), [1.0]), "2 finite numbers"),
         (lambda: Lqr(POINT, np.eye(2), np.eye(1)).act(np.zeros((1, 3))), r"states must be \(n, 2\)"),
         (lambda: Lqr(POINT, np.eye(2), np.eye(1)).cost_of(np.zeros((1, 2))), "closed loop must be stable"),
-        (lambda: FiniteLqr(POINT, np.eye(2), np.eye(1), 0), "horizon must be a positive integer"),
-        (lambda: FiniteLqr(POINT, np.eye(2), np.eye(1), 3, goal=[np.inf, 0.0]), "2 finite numbers"),
-        (lambda: FiniteLqr(POINT, np.eye(2), np.eye(1), 3).act(3, np.zeros((1, 2))), "time must be"),
     ],
 )
 def test_what_cannot_be_regulated_is_refused_in_words(make, words):

@@ -5,7 +5,7 @@ from tests.report.browser import Page
 LEAST_SIZE = 12  # pixels
 LEAST_CONTRAST = 4.5  # WCAG 2, level AA
 
-# every piece of text with its size, its box, its colour and the colour behind it
+# every piece of text with its size, its box, its color and the color behind it
 _TEXTS = """(() => {
   const parse = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const behind = (node) => {

@@ -10,11 +10,11 @@ import numpy as np
 
 import isojepa as ij
 from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
+from isojepa.data import OrnsteinUhlenbeck
 from isojepa.seeds import generator
-from isojepa.worlds import OrnsteinUhlenbeck
+from isojepa.statistics.intervals import Interval
 
 RATE = -math.log(0.9)  # of the paths, per step
 METRICS = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isojepa.report import write_page
-from tests.report.audit import audit, contrast
+from tests.report.audit import audit
 from tests.report.browser import CHROMIUM, Page, browser, open_page
 from tests.report.cases import CASES
 from tests.report.conftest import Sample, make_sample, write
@@ -27,7 +27,7 @@ SHARES = """panels.map(({ canvas }) => {
   for (let i = 3; i < bytes.length; i += 4) sum += bytes[i] / 255;
   return sum / width / height;
 })"""
-# the colour of each panel at one point
+# the color of each panel at one point
 COLORS = """panels.map((panel) => {
   const copy = document.createElement("canvas");
   const [x, y] = panel.place(INDEX).map(Math.floor);
@@ -298,56 +298,6 @@ def test_lines_open_to_their_equations(tmp_path: Path, window: Page, way: str) -
         assert window.value(seen) is True
         assert window.value(f"{node}.querySelector('math').getBoundingClientRect().width") > 20
     assert window.errors == []
-
-
-@needs_browser
-def test_the_decay_is_read_by_mouse_with_its_interval(tmp_path: Path, window: Page) -> None:
-    case = CASES["trajectories"]()
-    lags = case.certificate.lags
-    assert lags is not None
-    write_page(tmp_path / "page.html", **case.arguments())
-    window.open((tmp_path / "page.html").as_uri(), 1280)
-    left, top = window.corner("#decay")
-    window.point(left + window.value("charts.find(({ host }) => host.id === 'decay').x(1)"), top + 50)
-    tip = window.value("document.querySelector('#decay .tip').textContent")
-    first = lags.curve[0]
-    assert tip.startswith("steps apart1")
-    assert f"a linear encoder{math.exp(-lags.rate.estimate):.4g}" in tip
-    assert tip.endswith(f"measured{first.estimate:.4g} [{first.low:.4g}, {first.high:.4g}]")
-
-
-@needs_browser
-def test_tiles_lead_to_their_sections(tmp_path: Path, window: Page) -> None:
-    write_page(tmp_path / "page.html", **CASES["labelled"]().arguments())
-    window.open((tmp_path / "page.html").as_uri(), 1280)
-    window.value("document.documentElement.style.scrollBehavior = 'auto'")
-    for place, name in enumerate(("recovered", "bound", "spectrum", "assumptions")):
-        window.value("scrollTo(0, 0)")
-        left, top = window.corner(f".tile:nth-child({place + 1})")
-        window.click(left + 30, top + 30)
-        assert abs(window.value(f"document.getElementById('{name}').getBoundingClientRect().top")) < 60
-
-
-@needs_browser
-def test_paper_shows_what_is_closed_and_is_white(tmp_path: Path, window: Page) -> None:
-    write_page(tmp_path / "page.html", **CASES["labelled"]().arguments())
-    window.open((tmp_path / "page.html").as_uri(), 800, dark=True)
-    scheme = {"name": "prefers-color-scheme", "value": "dark"}
-    window.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
-    window.value("dispatchEvent(new Event('beforeprint'))")
-    window.settle()
-    hidden = window.value(
-        "[...document.querySelectorAll('math')].filter((node) => !node.getBoundingClientRect().width).length"
-    )
-    assert hidden == 0
-    paper, ink = window.value(
-        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
-        ".map((text) => text.match(/\\d+/g).map(Number))"
-    )
-    assert paper == [255, 255, 255]
-    assert contrast(ink, paper) > 15
-    window.value("dispatchEvent(new Event('afterprint'))")
-    assert window.value("document.querySelectorAll('details[open]').length") == 0
 
 
 @needs_browser

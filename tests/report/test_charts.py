@@ -2,9 +2,9 @@
 
 import math
 
-from isojepa.certificates.intervals import Interval
 from isojepa.report.charts import Chart, Series, chart_data, scale_for, with_intervals
 from isojepa.report.nines import nines_figure, place
+from isojepa.statistics.intervals import Interval
 
 
 def test_what_is_not_finite_is_a_gap_and_an_empty_chart_is_left_out() -> None:

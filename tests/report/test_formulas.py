@@ -4,7 +4,6 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from isojepa.report import equations
 from isojepa.report.formulas import ASSUMPTIONS, LINES
 from tests.report.cases import CASES
 
@@ -46,16 +45,3 @@ def test_every_number_of_a_certificate_has_its_equation() -> None:
     assert {item.name for item in certificate.assumptions} <= set(ASSUMPTIONS)
     assert len(certificate.lines()) >= 15
     assert len(certificate.assumptions) == 7
-
-
-def test_text_is_cut_into_variables_numbers_and_names() -> None:
-    tree = ET.fromstring(equations.formula("δ = 2 tr h′"))
-    assert [(node.tag, node.text) for node in tree[0] if node.text] == [
-        ("mi", "δ"),
-        ("mo", "="),
-        ("mn", "2"),
-        ("mi", "tr"),
-        ("mi", "h′"),
-    ]
-    assert tree[0][3].get("mathvariant") == "normal"
-    assert tree[0][0].get("mathvariant") is None

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.certificates import Certificate
 from isojepa.report import write_page
 from isojepa.report.glance import tiles
 from isojepa.report.lines import signs
-from isojepa.report.numbers import with_span
 from tests.report.cases import CASES, METRICS
 from tests.report.conftest import Sample, write
 
@@ -85,56 +83,6 @@ def test_page_loads_nothing_and_is_small(tmp_path: Path, sample: Sample) -> None
     assert data_of(page)["charts"]["losses"]["x"][-1] == 19_999
 
 
-def test_verdict_table_bound_and_config_are_told(tmp_path: Path, sample: Sample) -> None:
-    certificate = sample.certificate
-    text = Outline(write(tmp_path / "page.html", sample)).text
-    assert certificate.grade == "rotation"
-    assert signs(certificate.verdict) in " ".join(text.split())
-    for line in certificate.lines():
-        assert signs(line.sentence[1:]) in text
-    assert certificate.bound is not None
-    assert certificate.recovery is not None
-    assert f"= {certificate.bound.bound.estimate:.4g}" in text
-    error = certificate.recovery.procrustes_error
-    assert error is not None
-    assert with_span(error.estimate, error)[0] in text
-    assert "lies within the bound" in text
-    assert re.search(r"world\.rho\s*0\.95", text)
-    assert "trained in 12.3 s" in text
-
-
-def conditional() -> Certificate:
-    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.9).sample(40_000, ij.generator(0, "page"))
-    return ij.certify(z, next=z_next, rho=0.9, checks=False)
-
-
-@pytest.mark.parametrize(
-    ("grade", "tone"),
-    [
-        ("rotation", "good"),
-        ("linear", "fair"),
-        ("none", "poor"),
-        ("collapsed", "poor"),
-        ("unproven", "plain"),
-        ("conditional", "fair"),
-    ],
-)
-def test_badge_has_the_colour_of_the_grade(tmp_path: Path, sample: Sample, grade: str, tone: str) -> None:
-    z = sample.latents
-    certificate = {
-        "rotation": sample.certificate,
-        "linear": ij.certify(z @ np.array([[2.0, 0.0], [0.0, 0.5]]), latents=z, checks=False),
-        "none": ij.certify(np.cos(3 * z), latents=z, checks=False),
-        "collapsed": ij.certify(z * [1.0, 0.001], checks=False),
-        "unproven": ij.certify(z, checks=False),
-        "conditional": conditional(),
-    }[grade]
-    assert certificate.grade == grade
-    page = write(tmp_path / "page.html", sample, certificate=certificate)
-    shown = "not recovered" if grade == "none" else grade
-    assert re.findall(r'class="badge (\w+)">([\w ]+)<', page) == [(tone, shown)]
-
-
 def test_points_are_the_given_ones_thinned_evenly(tmp_path: Path, sample: Sample) -> None:
     data = data_of(write(tmp_path / "page.html", sample))
     kept = np.linspace(0, len(sample.latents) - 1, 3000).round().astype(int)
@@ -188,7 +136,7 @@ def test_the_tile_of_a_missing_bound_goes_by_what_is_lacking_not_by_words(gaussi
 
 
 def test_a_refuted_bound_is_not_drawn_as_one_that_holds(tmp_path: Path, sample: Sample) -> None:
-    z, z_next = ij.worlds.OrnsteinUhlenbeck(2, 0.95).sample(20_000, ij.generator(0, "page"))
+    z, z_next = ij.data.OrnsteinUhlenbeck(2, 0.95).sample(20_000, ij.generator(0, "page"))
     certificate = ij.certify(z, next=z_next, latents=z, rho=0.9, checks=False)
     assert certificate.bound is not None
     assert certificate.bound.refuted
@@ -202,12 +150,6 @@ def test_a_refuted_bound_is_not_drawn_as_one_that_holds(tmp_path: Path, sample: 
 def test_gauges_are_not_drawn_as_loss_terms(tmp_path: Path, sample: Sample) -> None:
     rows = [{"step": k, "loss": 1.0, "r2": 0.5, "mean_variance": 1.0, "learning_rate": 0.1} for k in (1, 2)]
     assert set(losses(write(tmp_path / "page.html", sample, metrics=rows))) == {"loss"}
-
-
-def test_no_points_leave_no_panels(tmp_path: Path, sample: Sample) -> None:
-    page = write(tmp_path / "page.html", sample, latents=None, observations=None, embeddings=None)
-    assert data_of(page)["panels"] == []
-    assert "canvas" not in [tag for tag, _ in Outline(page).tags]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""The colours and the picture, checked against the colour space's definition and the pixels."""
+"""The colors and the picture, checked against the color space's definition and the pixels."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_opposite_angles_have_opposite_hues() -> None:
     np.testing.assert_allclose(np.cos(hue[:12] - hue[12:]), -1, atol=1e-3)
 
 
-def test_colours_grow_more_vivid_with_the_radius_and_centre_is_nearly_grey() -> None:
+def test_colors_grow_more_vivid_with_the_radius_and_center_is_nearly_grey() -> None:
     points = np.concatenate((np.zeros((1, 2)), wheel([0.3, 0.6, 1.0]).reshape(-1, 2)))
     chroma = lightness_chroma_hue(polar_colors(points))[1]
     assert chroma[0] < 0.05
@@ -63,7 +63,7 @@ def test_colours_grow_more_vivid_with_the_radius_and_centre_is_nearly_grey() -> 
 
 
 @pytest.mark.parametrize("shift", [0.0, 100.0])
-def test_colours_are_showable_and_do_not_depend_on_where_the_latents_lie(shift: float) -> None:
+def test_colors_are_showable_and_do_not_depend_on_where_the_latents_lie(shift: float) -> None:
     points = np.random.default_rng(1).normal(size=(500, 3))
     colors = polar_colors(points + shift)
     assert colors.shape == (500, 3)
@@ -86,15 +86,15 @@ def colored_share(pixels: np.ndarray) -> float:
 
 
 def panels_of(pixels: np.ndarray, count: int) -> list[np.ndarray]:
-    """The columns of each panel: runs of columns with coloured pixels, joined across small gaps."""
+    """The columns of each panel: runs of columns with colored pixels, joined across small gaps."""
     columns = np.flatnonzero((np.ptp(pixels[..., :3], axis=-1) > 0.15).any(0))
     breaks = np.flatnonzero(np.diff(columns) > 60)
     runs = np.split(columns, breaks + 1)
-    assert len(runs) == count, f"expected {count} groups of coloured columns, got {len(runs)}"
+    assert len(runs) == count, f"expected {count} groups of colored columns, got {len(runs)}"
     return [pixels[:, run[0] : run[-1] + 1] for run in runs]
 
 
-def test_picture_has_three_panels_with_the_colours_of_the_same_points(tmp_path: Path, sample: Sample) -> None:
+def test_picture_has_three_panels_with_the_colors_of_the_same_points(tmp_path: Path, sample: Sample) -> None:
     path = tmp_path / "world.png"
     write_picture(
         path,

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from isojepa.data.images import Images, Stack, Views
+from isojepa.data.source import Streams
 from isojepa.report.sheet import draw_sheet
-from isojepa.worlds.images import Images, Stack, Views
-from isojepa.worlds.source import Streams
 
 
 def sheet(channels=3):

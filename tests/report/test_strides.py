@@ -3,8 +3,8 @@
 import pytest
 
 from isojepa.certificates.audit import stride_rows
+from isojepa.data.episodes import Episodes
 from isojepa.report.strides import stride_charts
-from isojepa.worlds.episodes import Episodes
 from tests.certificates.audit.test_strides import ou
 
 

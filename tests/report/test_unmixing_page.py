@@ -1,6 +1,5 @@
 """The page of an unmixing, and the section of a certificate: what they show follows the axes."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from isojepa.report.sections.named import named as named_section
 from isojepa.report.unmixing import write_unmixing
 from tests.report.browser import CHROMIUM, browser
 from tests.report.test_page import Outline, data_of
-from tests.unmix.rows import Rows, bent, normal
+from tests.unmixing.rows import Rows, bent, normal
 
 
 def written(path: Path, rows: Rows, title: str = "a small world", pairs: bool = True) -> str:
@@ -76,14 +75,6 @@ def test_axes_of_a_block_have_their_law_alone(tmp_path: Path) -> None:
         f"{kind}-{axis}" for kind in ("law", "spread") for axis in range(3)
     }
     assert "block 0 to 2" in page
-
-
-def test_more_axes_than_are_drawn_are_told(tmp_path: Path) -> None:
-    source = np.random.default_rng(0)
-    page = written(tmp_path / "page.html", {"h": source.normal(size=(2000, 18))}, pairs=False)
-    assert "2 more axes are in the table alone." in page
-    assert set(data_of(page)["charts"]) == {f"law-{axis}" for axis in range(16)}
-    assert len(re.findall(r"<td[^>]*>block 0 to 17</td>", page)) == 18
 
 
 def test_a_certificate_has_the_section_only_where_it_was_asked_for() -> None:

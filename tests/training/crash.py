@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from isojepa.training import Run
+from isojepa.training.checkpoints import load_tensors
 from isojepa.training.loop import fit
-from isojepa.training.tensors import load_tensors
 
 
 def crash_at(module, call):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import isojepa as ij
+from isojepa.training.checkpoints import load_tensors, save_tensors
 from isojepa.training.loop import fit
-from isojepa.training.tensors import load_tensors, save_tensors
 from tests.training.crash import assert_same_bits, crash_at
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "progress": False}
@@ -17,7 +17,7 @@ ADVICE = re.compile(r"delete \S+|choose another folder|put what it names in its 
 
 
 def train(path, stop=None, seed=0, **changes):
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95), ij.worlds.Spiral())
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.95), ij.data.Spiral())
     objective = ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=4))
     if stop is not None:
         crash_at(objective, stop)
@@ -209,5 +209,5 @@ def test_a_run_of_another_seed_does_not_go_on_from_a_checkpoint_whose_config_is_
     with pytest.raises(ValueError, match="is not empty and no record"):
         train(tmp_path / "run", seed=5)
     shutil.copy(runs / "other/config.json", tmp_path / "run")
-    with pytest.raises(ValueError, match=r"belongs to record \w{12}, of another config, and not to record"):
+    with pytest.raises(ValueError, match=r"belongs to record \w{12}, of another config, not to record"):
         train(tmp_path / "run", seed=5)

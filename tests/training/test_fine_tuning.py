@@ -1,4 +1,4 @@
-"""Fine-tuning: which layer learns how fast, and that labels are learned."""
+"""Fine-tuning and regression networks."""
 
 import itertools
 
@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
+from isojepa.data.images.image_sets import Stack
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import Headed
-from isojepa.training.fine_tuning import LayerDecay, fine_tune, layers_of
-from isojepa.training.parameters import decayed_groups
-from isojepa.vision import import_timm
-from isojepa.worlds.images.pictures import Stack
+from isojepa.importing import import_timm
+from isojepa.seeds import generator
+from isojepa.training.fine_tuning import LayerDecay, StandardizedNetwork, fine_tune, layers_of
+from isojepa.training.recipe import decayed_groups
 
 
 @pytest.mark.parametrize(
@@ -33,23 +36,6 @@ def test_layers_of_timm_models_are_in_the_order_that_timm_has_them(name):
         assert (found[one] < found[other]) == (expected[one] < expected[other])
     assert sorted(set(found.values())) == list(range(max(found.values()) + 1))
     assert max(found.values()) >= 4
-
-
-def test_a_timm_model_that_names_no_layers_of_its_own_still_has_some():
-    try:
-        timm = import_timm()
-    except ImportError as error:
-        pytest.skip(str(error))
-    with torch.device("meta"):
-        body = timm.create_model("levit_128s", num_classes=0)
-    assert (
-        len(set(import_timm("models").group_parameters(body, body.group_matcher(), reverse=True).values()))
-        < 3
-    )
-    layers = layers_of(body)
-    assert max(layers.values()) >= 4
-    assert layers["stem.conv1.linear.weight"] == 0
-    assert list(layers.values()) == sorted(layers.values())
 
 
 def test_rates_fall_from_layer_to_layer_and_a_head_is_not_slowed():
@@ -76,38 +62,6 @@ def test_rates_fall_from_layer_to_layer_and_a_head_is_not_slowed():
         LayerDecay(nn.Linear(2, 2), 0)
 
 
-def test_layers_of_the_small_backbones_are_several():
-    layers = layers_of(Backbone("convnet", in_channels=1, image_size=8))
-    assert max(layers.values()) >= 3
-    assert list(layers.values()) == sorted(layers.values())
-
-
-def test_each_layer_moves_as_far_as_its_rate_says():
-    draw = np.random.default_rng(0)
-    pictures = Stack(draw.integers(0, 256, size=(32, 6, 6), dtype=np.uint8), np.arange(32) % 2)
-    moved = {}
-    for decay in (1.0, 0.1):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.Tanh(), nn.Linear(5, 4))
-        before = [p.detach().clone() for p in model.parameters()]
-        fine_tune(
-            model,
-            pictures,
-            pictures,
-            decay=decay,
-            steps=1,
-            schedule="constant",
-            weight_decay=0.0,
-            progress=False,
-        )
-        # AdamW's first step is the learning rate in every entry
-        moved[decay] = [
-            float((p.detach() - b).abs().max()) for p, b in zip(model.parameters(), before, strict=True)
-        ]
-    np.testing.assert_allclose(moved[1.0], 5e-4, rtol=1e-2)
-    np.testing.assert_allclose(moved[0.1], [5e-6, 5e-6, 5e-5, 5e-5], rtol=2e-2)
-
-
 def test_labels_are_learned():
     draw = np.random.default_rng(0)
     labels = np.arange(300) % 2
@@ -127,3 +81,18 @@ def test_labels_are_learned():
     bare = Stack(images.astype(np.uint8))
     with pytest.raises(ValueError, match="test pictures without any"):
         fine_tune(model, train, bare)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_the_maps_of_a_standardised_network_are_the_network(layers):
+    source = generator(0, "rows")
+    x = 3 * torch.randn(200, 5, generator=source) + 7
+    x[:, 2] = 4.0  # a column without spread
+    y = torch.tensor([0.01, 30.0]) * torch.randn(200, 2, generator=source) - 5
+    network = StandardizedNetwork(MLP(5, 2, 16, layers), x, y)
+    *hidden, (weight, bias) = network.maps()
+    assert len(hidden) == layers - 1
+    h = x
+    for first, second in hidden:
+        h = functional.gelu(functional.linear(h, first, second))
+    torch.testing.assert_close(functional.linear(h, weight, bias), network(x), rtol=1e-4, atol=1e-5)

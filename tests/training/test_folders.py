@@ -1,20 +1,18 @@
 """A record's folder: nothing of anybody else's is written, followed or removed, and one run starts in it."""
 
-import json
 import threading
 from pathlib import Path
 
 import pytest
 
 import isojepa as ij
-from isojepa.cli import main
 from isojepa.config import Config
-from isojepa.files import NotPlain
-from isojepa.training import records
+from isojepa.io import NotPlain
+from isojepa.training import run_directory
 from isojepa.training.loop import fit
-from isojepa.training.records import Record, RecordHeld
+from isojepa.training.run_directory import RunDirectory, RunDirectoryLocked
 from tests.processes import run
-from tests.training.crash import assert_same_bits, crash_at, whole_and_resumed
+from tests.training.crash import crash_at
 
 SHORT = {"steps": 40, "batch": 32, "eval_every": 10, "eval_samples": 128, "progress": False}
 PRECIOUS = b"years of work\n" * 100
@@ -92,7 +90,7 @@ def test_a_checkpoint_s_folder_that_is_a_link_is_refused(spiral, stopped, outsid
     (stopped / "checkpoint").symlink_to(outside / "inner")
     with pytest.raises(NotPlain, match="checkpoint must be a folder, got a symbolic link"):
         train(spiral, stopped)
-    record = Record(stopped)
+    record = RunDirectory(stopped)
     for remove in (record.clean, record.drop_checkpoint, lambda: record.replace({})):
         with pytest.raises(NotPlain):
             remove()
@@ -132,7 +130,7 @@ def test_a_record_may_lie_behind_a_link_and_be_read_through_one(spiral, tmp_path
     (tmp_path / "links").mkdir()
     for file in (tmp_path / "disk/a").iterdir():
         (tmp_path / "links" / file.name).symlink_to(file)
-    assert Record.open(tmp_path / "links").metrics == run.metrics
+    assert RunDirectory.open(tmp_path / "links").metrics == run.metrics
     ij.load(tmp_path / "links")
 
 
@@ -147,18 +145,6 @@ def test_a_folder_that_is_no_record_is_refused_and_left_as_it_was(spiral, tmp_pa
     with pytest.raises(ValueError, match=r"mine is not empty and no record.*nothing in it was touched"):
         train(spiral, path)
     assert contents(tmp_path) == {path / name: PRECIOUS}
-
-
-@pytest.mark.parametrize("command", ["train", "demo"])
-def test_the_command_refuses_a_folder_of_other_files_in_one_line(tmp_path, capsys, command):
-    for name in KEPT:
-        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "mine" / name).write_bytes(PRECIOUS)
-    flags = ["--record", str(tmp_path / "mine"), "--training.steps", "3"]
-    assert main(["train", *flags] if command == "train" else ["demo", "--out", str(tmp_path / "mine")]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "no config.json" in line
-    assert len(contents(tmp_path)) == len(KEPT)
 
 
 def test_files_of_others_in_a_record_outlive_its_end_and_its_cleaning(spiral, stopped):
@@ -177,33 +163,15 @@ def test_files_of_others_in_a_record_outlive_its_end_and_its_cleaning(spiral, st
     assert train(spiral, stopped).status == "done"
     assert not any(path.exists() for path in (*ours, stopped / "checkpoint/state.safetensors"))
     assert contents(stopped).items() >= kept.items()
-    Record(stopped).replace({"seed": 5})
+    RunDirectory(stopped).replace({"seed": 5})
     left = {path.relative_to(stopped).as_posix() for path in contents(stopped)}
     assert left == {*(path.relative_to(stopped).as_posix() for path in kept), ".lock", "config.json"}
-    assert Record(stopped).config == {"seed": 5}
-
-
-def test_a_start_that_was_killed_is_no_obstacle(spiral, tmp_path):
-    path = tmp_path / "run"
-    path.mkdir()
-    (path / ".lock").touch()
-    (path / ".config.json.0123456789abcdef.tmp").write_text("{")
-    assert train(spiral, path).status == "done"
-    assert not list(path.glob(".*.tmp"))
-
-
-def test_a_checkpoint_that_a_kill_left_beside_a_result_is_removed(spiral, stopped):
-    state = (stopped / "checkpoint/state.safetensors").read_bytes()
-    train(spiral, stopped)
-    (stopped / "checkpoint").mkdir()
-    (stopped / "checkpoint/state.safetensors").write_bytes(state)
-    assert train(spiral, stopped).status == "done"
-    assert not (stopped / "checkpoint").exists()
+    assert RunDirectory(stopped).config == {"seed": 5}
 
 
 def test_a_second_start_with_another_config_never_writes_its_own(tmp_path, monkeypatch):
     """The first stands between its look at the folder and its config, which is where the second comes."""
-    write, seen = records.write_json, []
+    write, seen = run_directory.write_json, []
 
     def slow(path, value):
         if path.name == "config.json" and not seen:
@@ -215,21 +183,21 @@ def test_a_second_start_with_another_config_never_writes_its_own(tmp_path, monke
 
     def start(seed):
         try:
-            Record.start(tmp_path / "run", Config(seed=seed).to_dict())
-        except RecordHeld:
+            RunDirectory.start(tmp_path / "run", Config(seed=seed).to_dict())
+        except RunDirectoryLocked:
             seen.append("held")
 
-    monkeypatch.setattr(records, "write_json", slow)
+    monkeypatch.setattr(run_directory, "write_json", slow)
     start(0)
     assert seen == [0, "held"]
-    assert Record(tmp_path / "run").config["seed"] == 0
+    assert RunDirectory(tmp_path / "run").config["seed"] == 0
 
 
 RACE = """
 import os, sys, time
 from pathlib import Path
 from isojepa.config import Config
-from isojepa.training.records import Record, RecordHeld
+from isojepa.training.run_directory import RunDirectory, RunDirectoryLocked
 folder = Path(sys.argv[1])
 configs = [Config(seed=seed).to_dict() for seed in range(3)]
 begin = time.time() + 0.1
@@ -241,7 +209,7 @@ for seed, config in enumerate(configs):
     for number in range(40):
         time.sleep(max(0.0, begin + 0.02 * number - time.time()))
         try:
-            with Record.held(folder / str(number), config) as record:
+            with RunDirectory.held(folder / str(number), config) as record:
                 record.append({"step": 1 + seed})
         except ValueError:
             pass
@@ -253,39 +221,8 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(racer, 0)[1]) for racer in racers))
 def test_of_many_that_start_at_once_one_config_and_its_metrics_stand(tmp_path):
     assert run(RACE, tmp_path).stdout == "0 0 0\n"
     for number in range(40):
-        record = Record.open(tmp_path / str(number))
+        record = RunDirectory.open(tmp_path / str(number))
         assert [row["step"] for row in record.metrics] == [1 + record.config["seed"]]
-
-
-def test_a_demo_is_replaced_and_what_lies_beside_it_stays(tmp_path):
-    from isojepa.cli.commands import Demo
-
-    demo = Demo(out=tmp_path / "demo", seed=1)
-    record = Record.start(demo.out, Config(seed=0).to_dict())
-    for name in ("report.html", "encoder.safetensors", "mine.txt"):
-        (demo.out / name).write_bytes(PRECIOUS)
-    record.finish({"status": "done", "reason": "", "seconds": 1.0})
-    with Record(demo.out).locked(), pytest.raises(RecordHeld):
-        demo._clear(Config(seed=1))
-    demo._clear(Config(seed=1))
-    assert sorted(path.name for path in demo.out.iterdir()) == [".lock", "config.json", "mine.txt"]
-    Record.start(demo.out, Config(seed=1).to_dict())
-
-
-def test_a_run_with_others_files_beside_it_goes_on_with_the_same_bits(spiral, tmp_path):
-    options = {**SHORT, "steps": 20}
-    whole, resumed = whole_and_resumed(made, spiral, tmp_path, 13, **options)
-    assert_same_bits(whole, resumed)
-
-
-def test_config_json_of_something_else_is_not_taken_for_a_record(spiral, tmp_path):
-    """Other libraries keep a config.json beside their weights too."""
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Bert"], "format": 2}))
-    (tmp_path / "model.safetensors").write_bytes(PRECIOUS)
-    before = contents(tmp_path)
-    with pytest.raises(ValueError, match="made with another config"):
-        train(spiral, tmp_path)
-    assert {path: content for path, content in contents(tmp_path).items() if path.name != ".lock"} == before
 
 
 def test_the_folder_of_a_record_is_not_a_file(spiral, tmp_path):
@@ -293,13 +230,3 @@ def test_the_folder_of_a_record_is_not_a_file(spiral, tmp_path):
     with pytest.raises(ValueError, match="a record must be a folder, got the file"):
         train(spiral, Path(tmp_path / "file"))
     assert (tmp_path / "file").read_bytes() == PRECIOUS
-
-
-def test_weights_of_others_stay_when_a_run_is_replaced(spiral, tmp_path):
-    train(spiral, tmp_path / "run")
-    (tmp_path / "run" / "thesis.safetensors").write_bytes(PRECIOUS)
-    record = Record.open(tmp_path / "run")
-    with record.locked():
-        record.replace({"seed": 7})
-    assert (tmp_path / "run" / "thesis.safetensors").read_bytes() == PRECIOUS
-    assert not (tmp_path / "run" / "encoder.safetensors").exists()

@@ -1,7 +1,7 @@
-"""Objectives of one's own train through `fit`: masked, with a queue, two models that teach each other.
+"""Objectives of one's own train through `fit`: with a queue, two models that teach each other.
 
-They are toys, of the three shapes that a contract for objectives must hold: modules that the objective owns,
-a moving-average teacher, buffers that are written after a step, tokens under a mask, several learners.
+They are toys, of the shapes that a contract for objectives must hold: modules that the objective owns,
+a moving-average teacher, buffers that are written after a step, several learners.
 """
 
 import copy
@@ -14,73 +14,17 @@ from torch.nn import functional
 
 import isojepa as ij
 from isojepa import testing
+from isojepa.encoders.layers import follow
 from isojepa.encoders.model import module_of
 from isojepa.objectives import Loss, Objective, Whitening
 from isojepa.seeds import borrowed
 from isojepa.training import RunWarning
-from isojepa.training.averages import follow
+from isojepa.training.checkpoints import load_tensors
 from isojepa.training.loop import fit
-from isojepa.training.tensors import load_tensors
 from tests.training.crash import assert_same_bits, weights, whole_and_resumed
 
-PLACES, WIDTH = 6, 8
 LONG = {"steps": 150, "batch": 64, "batch_start": None, "eval_every": 30, "eval_samples": 128}
 SHORT = {**LONG, "steps": 16, "batch": 16, "eval_every": 5, "learning_rate": 5e-3}
-
-
-def waves(z: Tensor) -> Tensor:
-    """Latents (batch, 2) as six patches of three numbers."""
-    places = torch.linspace(0, 1, PLACES)[:, None] + torch.arange(3.0)
-    return torch.sin(z[:, :1, None] + places) + torch.cos(z[:, 1:, None] * places)
-
-
-class Patches(nn.Module):
-    """One transformer block over patches (batch, token, 3); it answers all three questions of a model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.enter = nn.Linear(3, WIDTH)
-        self.place = nn.Parameter(torch.randn(PLACES, WIDTH) / 4)
-        self.block = nn.TransformerEncoderLayer(WIDTH, 2, 2 * WIDTH, dropout=0.0, batch_first=True)
-        self.head = nn.Linear(WIDTH, 2)
-
-    def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        t = self.enter(x) + self.place
-        t = t if mask is None else t[mask].reshape(len(x), -1, WIDTH)
-        return self.block(t)
-
-    def features(self, x: Tensor) -> Tensor:
-        return self.tokens(x).mean(1)
-
-    def embed(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
-
-
-class Masked(Objective):
-    """Predict a slowly moving teacher's tokens at hidden places from the tokens at the others."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.predictor = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
-        self.place = nn.Parameter(torch.randn(PLACES, WIDTH) / 4)
-        self.teacher = copy.deepcopy(model).requires_grad_(False)
-        self.spread = Whitening()
-
-    def forward(self, models, batch, generator) -> Loss:
-        (model,) = models.values()
-        x = batch.views[0]
-        order = torch.rand(len(x), PLACES, generator=generator).argsort(1)
-        seen = torch.zeros(len(x), PLACES, dtype=torch.bool).scatter(1, order[:, :4], value=True)
-        context = model.tokens(x, seen).mean(1, keepdim=True)
-        guess = self.predictor(context + self.place)[~seen]
-        with torch.no_grad():
-            target = functional.layer_norm(self.teacher.tokens(x)[~seen], (WIDTH,))
-        prediction = functional.mse_loss(guess, target)
-        spread = self.spread(model.embed(x)[None], generator)
-        return Loss(prediction + spread, {"prediction": prediction, "spread": spread})
-
-    def after_step(self, models, step) -> None:
-        follow(self.teacher, module_of(models["encoder"]), decay=0.9)
 
 
 class Queue(Objective):
@@ -127,9 +71,6 @@ class Mutual(Objective):
 def make(kind):
     """New models and a new objective of a kind, the same at every call."""
     with borrowed(0, "toys", kind):
-        if kind == "masked":
-            model = Patches()
-            return {"encoder": model}, Masked(model)
         if kind == "queue":
             model = ij.encoders.MLP(2, 2, width=16, layers=3)
             return {"encoder": model}, Queue(model)
@@ -138,19 +79,19 @@ def make(kind):
 
 
 def source_of(kind):
-    process = ij.worlds.OrnsteinUhlenbeck(2, 0.95)
-    return ij.worlds.World(process, waves if kind == "masked" else ij.worlds.Parabola())
+    process = ij.data.OrnsteinUhlenbeck(2, 0.95)
+    return ij.data.World(process, ij.data.Parabola())
 
 
-KINDS = ["masked", "queue", "mutual"]
+KINDS = ["queue", "mutual"]
 
 
 @pytest.mark.parametrize(
     ("kind", "term", "start", "share"),
-    [("masked", "prediction", 1.0, 0.5), ("queue", "loss", math.log(49), 0.8), ("mutual", "loss", 1.0, 0.5)],
+    [("queue", "loss", math.log(49), 0.8), ("mutual", "loss", 1.0, 0.5)],
 )
 def test_the_loss_of_every_kind_of_objective_falls_clearly(kind, term, start, share):
-    """Below what says nothing: the targets' variance, one of 49 keys at random, constant embeddings."""
+    """Below what says nothing: one of 49 keys at random, constant embeddings."""
     models, objective = make(kind)
     run = fit(models, source_of(kind), objective, learning_rate=5e-3, **LONG)
     assert run.status == "done"
@@ -162,15 +103,6 @@ def test_the_loss_of_every_kind_of_objective_falls_clearly(kind, term, start, sh
 def test_every_kind_of_objective_passes_the_public_check(kind):
     models, objective = make(kind)
     testing.check_objective(objective, models, source_of(kind).sample(16, ij.generator(0, "test")))
-
-
-def test_the_masked_model_passes_the_public_check_and_shows_the_places_of_its_mask():
-    models, _ = make("masked")
-    x = source_of("masked").sample(5, ij.generator(0, "test")).views[0]
-    testing.check_encoder(models["encoder"], x)
-    mask = torch.tensor([True, False, True, True, False, False]).expand(5, -1)
-    assert models["encoder"].tokens(x).shape == (5, PLACES, WIDTH)
-    assert models["encoder"].tokens(x, mask).shape == (5, 3, WIDTH)
 
 
 @pytest.mark.parametrize("stop", [1, 2, 6, 16])
@@ -197,37 +129,10 @@ def test_the_record_keeps_every_model_and_what_the_objective_owns(tmp_path, kind
     assert all(torch.equal(weights(fresh_models[name]), weights(model)) for name, model in models.items())
 
 
-def test_the_teacher_of_the_masked_objective_is_the_moving_average_of_the_model():
-    seen = []
-
-    class Listening(Masked):
-        def after_step(self, models, step):
-            super().after_step(models, step)
-            seen.append(weights(models["encoder"]).double())
-
-    with borrowed(0, "toys", "masked"):
-        model = Patches()
-        objective = Listening(model)
-    expected = weights(model).double()
-    fit(model, source_of("masked"), objective, **SHORT)
-    for now in seen:
-        expected = 0.9 * expected + 0.1 * now
-    assert len(seen) == SHORT["steps"]
-    torch.testing.assert_close(weights(objective.teacher).double(), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_the_queue_holds_the_newest_embeddings():
-    models, objective = make("queue")
-    fit(models, source_of("queue"), objective, **SHORT)
-    assert objective.written.item() == SHORT["steps"] * SHORT["batch"]
-    assert torch.equal(objective.queue[: SHORT["batch"]], objective.fresh[0])
-    torch.testing.assert_close(objective.queue.norm(dim=1), torch.ones(48))
-
-
 def test_each_of_two_models_is_evaluated_under_its_name(tmp_path):
     models, objective = make("mutual")
     run = fit(models, source_of("mutual"), objective, **SHORT)
-    evaluation = ij.evaluations.Recovery(source_of("mutual"), SHORT["eval_samples"])
+    evaluation = ij.probes.Recovery(source_of("mutual"), SHORT["eval_samples"])
     for name, prefix in (("left", ""), ("right", "right.")):
         alone = evaluation({name: ij.encoders.as_model(models[name])}, ij.generator(0, "eval"))
         assert run.metrics[-1][f"{prefix}r2"] == alone["r2"]
@@ -248,19 +153,6 @@ def test_a_collapse_of_any_of_the_models_is_told(tmp_path):
     with pytest.warns(RunWarning, match="the embedding of 'right' collapsed"):
         run = fit(models, source_of("mutual"), Careless(), record=tmp_path / "run", **options)
     assert run.status == "collapsed"
-
-
-def test_weights_of_any_of_the_models_that_turn_nan_are_told():
-    class Breaking(Mutual):
-        def after_step(self, models, step):
-            if step == 7:
-                with torch.no_grad():
-                    module_of(models["right"]).body[0].weight.fill_(math.nan)
-
-    models, _ = make("mutual")
-    with pytest.warns(RunWarning, match="became NaN or Inf by step 7"):
-        run = fit(models, source_of("mutual"), Breaking(), **{**SHORT, "eval_every": 7})
-    assert run.status == "diverged"
 
 
 @pytest.mark.parametrize("name", ["values", "objective", "two words", "checkpoint"])

@@ -15,10 +15,9 @@ from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.lejepa import LeJEPASpec
 from isojepa.runs import load_run
 from isojepa.training import Recipe
+from isojepa.training.checkpoints import save_tensors
 from isojepa.training.loop import fit
-from isojepa.training.model_files import save_model
 from isojepa.training.rebuilding import Bounded, rebuild, recipe_of
-from isojepa.training.tensors import save_tensors
 from tests.processes import run
 from tests.training.crash import weights
 
@@ -110,20 +109,6 @@ def test_a_class_of_ones_own_loads_where_its_module_is_trusted_alone(spiral, tmp
             assert torch.equal(weights(ij.load(tmp_path / name, trust=trust)), weights(model))
 
 
-def test_a_trusted_module_that_is_not_found_is_told_with_the_remedy():
-    with pytest.raises(ValueError, match="No module named 'no_such_module'; add its folder to PYTHONPATH"):
-        rebuild({"class": "no_such_module:Class", "arguments": {}}, trust=["no_such_module"])
-
-
-def test_an_exported_class_of_ones_own_loads_where_its_module_is_trusted_alone(tmp_path):
-    model = Kept(5)
-    save_model(tmp_path / "model.safetensors", model, {})
-    with pytest.raises(ValueError, match=rf"load with trust=\['{HERE}'\]"):
-        ij.load(tmp_path / "model.safetensors")
-    loaded = ij.load(tmp_path / "model.safetensors", trust=[HERE])
-    assert torch.equal(weights(loaded), weights(model))
-
-
 def test_a_class_of_a_package_that_registers_components_needs_no_trust(monkeypatch):
     monkeypatch.setattr(registry, "_specs", {kind: dict(table) for kind, table in registry._specs.items()})
     recipe = recipe_of(Kept(5))
@@ -178,21 +163,6 @@ def test_what_nobody_can_make_again_is_handed_in(spiral, tmp_path, make):
     assert torch.equal(weights(loaded), weights(model))
 
 
-def test_a_module_of_other_shapes_is_refused(spiral, tmp_path):
-    trained(spiral, tmp_path / "run", Forgetful(4))
-    with pytest.raises(ValueError, match=r"(?s)does not fit the encoder of its config: .*size mismatch"):
-        ij.load(tmp_path / "run", Forgetful(5))
-
-
-def test_a_run_that_is_not_finished_does_not_load(spiral, tmp_path):
-    trained(spiral, tmp_path / "run", MLP(2, 2, width=4, layers=2))
-    (tmp_path / "run/result.json").unlink()
-    with pytest.raises(ValueError, match="is not finished"):
-        ij.load(tmp_path / "run")
-    with pytest.raises(ValueError, match="is not a record"):
-        ij.load(tmp_path / "nothing")
-
-
 SCRIPT = """
 import sys
 import torch
@@ -206,7 +176,7 @@ class Mine(torch.nn.Module):
     def forward(self, x):
         return self.map(x)
 
-world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.95))
+world = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.95))
 run = ij.fit(Mine(), world, ij.objectives.LeJEPA(0.02), record=sys.argv[1], steps=2, batch=16,
              batch_start=None, eval_samples=32, progress=False)
 try:
@@ -354,7 +324,7 @@ def test_a_config_that_its_weights_do_not_fill_is_refused_before_it_is_built(tmp
         load(tmp_path / "run")
 
 
-SIDE = 1 << 14  # a square of it is more than `_MORE`
+SIDE = 1 << 14  # a square of it is more than `_EXTRA_NUMBERS`
 FACTORIES = {
     "empty": lambda: torch.empty(SIDE, SIDE),
     "zeros": lambda: torch.zeros((SIDE, SIDE)),
@@ -374,29 +344,3 @@ FACTORIES = {
 def test_whatever_makes_a_large_tensor_is_bounded(tmp_path, name):
     with Bounded(tmp_path / "none"), pytest.raises(ValueError, match="got one that makes a tensor of 2"):
         FACTORIES[name]()
-
-
-def test_a_model_of_the_size_of_its_weights_is_made(tmp_path):
-    large = nn.Linear(5000, 5000)
-    save_model(tmp_path / "model.safetensors", large, {})
-    assert torch.equal(ij.load(tmp_path / "model.safetensors").weight, large.weight)
-
-
-@pytest.mark.parametrize("models", [None, [], ["encoder"], "encoder", 3, {}])
-def test_a_damaged_list_of_models_is_told(spiral, tmp_path, models):
-    trained(spiral, tmp_path / "run", MLP(2, 2, width=4, layers=2))
-    path = tmp_path / "run/config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "models": models}))
-    with pytest.raises(ValueError, match="cannot be made again from its class"):
-        ij.load(tmp_path / "run")
-
-
-def test_a_description_is_noted_only_where_it_makes_the_same_shapes():
-    assert recipe_of(Kept(5, 0.5)) == {
-        "class": f"{HERE}:Kept",
-        "arguments": {"inner": 5, "scale": 0.5, "word": "tanh"},
-    }
-    assert recipe_of(Forgetful(3)) == {"class": f"{HERE}:Forgetful", "arguments": {}}  # its default
-    assert recipe_of(Forgetful(4)) is None
-    with pytest.raises(ValueError, match="does not take its arguments"):
-        rebuild({"class": "torch.nn:Linear", "arguments": {"wings": 2}})

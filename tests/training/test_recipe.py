@@ -1,22 +1,34 @@
-"""What a recipe can ask for: each setting does what it says, and a stopped run goes on to the same bits."""
+"""Recipes: their settings, schedules, parameter groups and averaged weights."""
 
+import contextlib
+import copy
+import itertools
 import math
 import shutil
 import typing
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 import torch
 from torch import nn
 
 import isojepa as ij
+from isojepa.encoders.layers import follow
 from isojepa.encoders.model import module_of
 from isojepa.objectives import Loss, Objective
+from isojepa.seeds import generator
 from isojepa.training import Recipe
+from isojepa.training.checkpoints import load_tensors
 from isojepa.training.loop import fit
-from isojepa.training.recipe import Settings
-from isojepa.training.tensors import load_tensors
-from tests.training.crash import assert_same_bits, crash_at, weights, whole_and_resumed
+from isojepa.training.recipe import (
+    SCHEDULES,
+    Settings,
+    WeightAverage,
+    constant_cosine,
+    decayed_groups,
+    warmup_cosine,
+)
+from tests.training.crash import assert_same_bits, weights, whole_and_resumed
 
 SHORT = {
     "steps": 12,
@@ -93,25 +105,6 @@ def test_every_recipe_but_the_plain_one_changes_the_weights(spiral, options):
     assert torch.equal(weights(plain.encoder), weights(other.encoder)) == (not options)
 
 
-def test_the_scale_of_float16_is_part_of_a_checkpoint(spiral, tmp_path, monkeypatch):
-    model, objective = make()
-    options = {**SHORT, "precision": "float16", "checkpoint_seconds": 0.0}
-    seen = []
-    step = torch.amp.GradScaler.update
-
-    def grow(self, new_scale=None):
-        step(self, new_scale)
-        self._scale.fill_(self._scale.item() / 2)  # it would take thousands of steps to move by itself
-        seen.append(self.get_scale())
-
-    monkeypatch.setattr(torch.amp.GradScaler, "update", grow)
-    with pytest.raises(RuntimeError, match="crash"):
-        fit(model, spiral, crash_at(objective, 5), record=tmp_path / "run", **options)
-    fit(*_with(spiral, make()), record=tmp_path / "run", **options)
-    assert seen[4] == seen[3] / 2  # the first after the crash goes on from the last before it
-    assert len(seen) == SHORT["steps"]
-
-
 def test_an_overflow_of_float16_is_a_step_left_out_and_a_number_in_the_rows(spiral, tmp_path):
     """The first scales are too large for these gradients."""
 
@@ -166,7 +159,7 @@ def test_the_averaged_weights_are_evaluated_and_kept(spiral, tmp_path):
     assert not torch.equal(kept["first.body.0.weight"], objective.after[-1]["first.body.0.weight"])
     mine = Norm()
     mine.load_state_dict(kept)
-    evaluation = ij.evaluations.Recovery(spiral, SHORT["eval_samples"])
+    evaluation = ij.probes.Recovery(spiral, SHORT["eval_samples"])
     numbers = evaluation({"encoder": ij.encoders.as_model(mine.eval())}, ij.generator(0, "eval"))
     assert {key: run.metrics[-1][key] for key in numbers} == numbers
 
@@ -259,19 +252,6 @@ def test_half_precision_is_that_of_the_models_alone(spiral, precision):
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
-def test_a_keyword_overrides_the_recipe(spiral):
-    recipe = Recipe(**{key: value for key, value in SHORT.items() if key != "progress"})
-    run = fit(*_with(spiral, make()), recipe=recipe, steps=3)
-    assert [row["step"] for row in run.metrics] == [3]
-    same = fit(*_with(spiral, make()), recipe=replace(recipe, steps=3))
-    assert same.metrics == run.metrics
-
-
-def test_an_unknown_keyword_is_a_type_error_that_names_it(spiral):
-    with pytest.raises(TypeError, match="stepz"):
-        fit(*_with(spiral, make()), stepz=3)
-
-
 def test_the_keywords_of_fit_are_exactly_the_settings_of_a_recipe():
     assert typing.get_type_hints(Settings) == typing.get_type_hints(Recipe)
     assert set(Settings.__annotations__) == {field.name for field in fields(Recipe)}
@@ -296,9 +276,128 @@ def _with(source, made):
     return model, source, objective
 
 
-def test_a_run_that_goes_on_says_from_which_step(tmp_path, spiral, capsys):
-    whole_and_resumed(make, spiral, tmp_path, 4, **SHORT)
-    assert capsys.readouterr().err == "going on from step 3\n"
-    models, objective = make()
-    fit(models, spiral, objective, record=tmp_path / "cut", checkpoint_seconds=0.0, **SHORT)
-    assert capsys.readouterr().err == ""  # a finished run does not go on
+def test_constant_cosine_is_one_for_half_the_run_and_then_falls_to_zero():
+    factors = [constant_cosine(step, 100, 0.0) for step in range(101)]
+    assert factors[:51] == [1.0] * 51
+    assert factors[75] == pytest.approx(0.5)
+    assert factors[100] == pytest.approx(0.0)
+    assert factors[50:] == sorted(factors[50:], reverse=True)
+
+
+def test_warmup_cosine_rises_in_a_line_and_then_falls_to_zero():
+    factors = [warmup_cosine(step, 100, 0.1) for step in range(101)]
+    steps = [b - a for a, b in itertools.pairwise(factors[:10])]
+    assert factors[0] > 0
+    assert steps == pytest.approx([steps[0]] * 9)
+    assert factors[10] == 1.0 == max(factors)
+    assert factors[55] == pytest.approx(0.5)
+    assert factors[100] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_stays_within_0_and_1_even_for_one_step(name):
+    for steps in (1, 2, 3, 17):
+        assert all(0 <= SCHEDULES[name](step, steps, 0.3) <= 1 for step in range(steps))
+
+
+class Tokens(nn.Module):
+    """Names two of its parameters, and one that it does not have, as the models of timm do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.ones(1, 5, 4))
+        self.attention = nn.MultiheadAttention(4, 2, add_bias_kv=True)
+        self.mix = nn.Linear(4, 4, bias=False)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def no_weight_decay(self) -> set[str]:
+        return {"position", "mix.weight", "cls_token"}
+
+
+def names(module: nn.Module, weight_decay: float = 0.1) -> list[list[str]]:
+    known = {parameter: name for name, parameter in module.named_parameters()}
+    return [[known[p] for p in group["params"]] for group in decayed_groups(module, weight_decay)]
+
+
+def test_a_module_names_what_it_spares_at_any_depth():
+    decayed, spared = names(nn.ModuleDict({"encoder": nn.Sequential(Tokens())}))
+    own = "encoder.0."
+    assert decayed == [own + "attention.in_proj_weight", own + "attention.out_proj.weight"]
+    assert {own + name for name in ("position", "mix.weight", "scale", "attention.bias_k")} <= set(spared)
+    assert own + "attention.in_proj_bias" in spared
+
+
+def network(dtype: torch.dtype = torch.float32) -> nn.Module:
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(dtype)
+    shake(module, 0)
+    return module
+
+
+def shake(module: nn.Module, step: int) -> None:
+    """As an optimiser's step and a forward pass do: other weights, other running statistics."""
+    source = generator(1, step)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=source))
+        module[1].running_mean.copy_(torch.randn(4, generator=source))
+        module[1].num_batches_tracked.add_(1)
+
+
+def snapshot(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("warmup", [False, True])
+def test_parameters_follow_the_recursion_and_buffers_are_the_newest(warmup):
+    module = network(torch.float64)
+    names = [name for name, _ in module.named_parameters()]
+    truth = snapshot(module)
+    average = WeightAverage(module, 0.8, warmup=warmup)
+    for t in range(60):
+        shake(module, t + 1)
+        average.update()
+        d = min(0.8, (1 + t) / (10 + t)) if warmup else 0.8
+        now = snapshot(module)
+        truth = {k: d * truth[k] + (1 - d) * now[k] if k in names else now[k] for k in truth}
+    assert average.updates == 60
+    with average.apply():
+        for name, tensor in module.state_dict().items():
+            assert torch.allclose(tensor.double(), truth[name].double(), rtol=0, atol=1e-12), name
+
+
+def test_weights_come_back_bit_for_bit_also_after_an_error():
+    module = network()
+    average = WeightAverage(module, 0.9)
+    averaged = snapshot(module)
+    shake(module, 1)
+    before, tensors = snapshot(module), module.state_dict(keep_vars=True)
+    with contextlib.suppress(KeyError), average.apply():
+        assert same(snapshot(module), averaged)
+        module(torch.randn(8, 3, generator=generator(0)))  # in training mode: running statistics move
+        raise KeyError
+    assert same(snapshot(module), before)
+    assert all(tensors[name] is tensor for name, tensor in module.state_dict(keep_vars=True).items())
+    with average.apply():
+        assert same(snapshot(module), averaged)  # what was done inside did not reach the average
+
+
+def test_a_teacher_follows_its_student():
+    student = network(torch.float64)
+    teacher = copy.deepcopy(student).requires_grad_(False)
+    before = snapshot(teacher)
+    shake(student, 5)
+    truth, tensors = snapshot(student), teacher.state_dict(keep_vars=True)
+    follow(teacher, student, 0.75)
+    for name, parameter in teacher.named_parameters():
+        assert torch.allclose(parameter, 0.75 * before[name] + 0.25 * truth[name], rtol=0, atol=1e-14)
+    assert torch.equal(teacher[1].running_mean, student[1].running_mean)
+    assert all(tensors[name] is tensor for name, tensor in teacher.state_dict(keep_vars=True).items())
+    assert same(snapshot(student), truth)
+    follow(teacher, student, 0.0)
+    assert same(snapshot(teacher), truth)
+    with pytest.raises(ValueError, match="same names"):
+        follow(teacher, nn.Linear(3, 3), 0.5)

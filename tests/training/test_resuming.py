@@ -9,11 +9,11 @@ import torch
 
 import isojepa as ij
 from isojepa.config import Config
-from isojepa.registry import Context, components, make
+from isojepa.data.source import Facts
+from isojepa.registry import Context, build_spec, components
 from isojepa.training import checkpoints
-from isojepa.training.averages import WeightAverage
 from isojepa.training.loop import fit
-from isojepa.worlds.source import Facts
+from isojepa.training.recipe import WeightAverage
 from tests.processes import run
 from tests.training.crash import assert_same_bits, whole_and_resumed
 
@@ -73,12 +73,12 @@ def pictures(z):
 
 
 def source_of(of_pictures):
-    mixing, shape = (pictures, (3, 16, 16)) if of_pictures else (ij.worlds.Parabola(), (2,))
-    return Labeled(ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), mixing), shape)
+    mixing, shape = (pictures, (3, 16, 16)) if of_pictures else (ij.data.Parabola(), (2,))
+    return Labeled(ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9), mixing), shape)
 
 
 def teacher(path):
-    return make("encoder", "mlp", dim=3).build(Context(2, ((2,), (2,))))
+    return build_spec("encoder", "mlp", dim=3).build(Context(2, ((2,), (2,))))
 
 
 def parts_of(source, encoder, objective, seed):
@@ -110,7 +110,9 @@ def test_a_resumed_run_of_any_encoder_ends_with_the_same_bits(tmp_path, name, op
     source = source_of(name in PICTURES)
     settings = PICTURES.get(name, {"dim": 2} if name == "mlp" else {})
     kind = name if name not in PICTURES or name == "conv" else "backbone"
-    parts = parts_of(source, make("encoder", kind, **settings), make("objective", "lejepa", slices=8), 1)
+    parts = parts_of(
+        source, build_spec("encoder", kind, **settings), build_spec("objective", "lejepa", slices=8), 1
+    )
     check(tmp_path, source, parts, name + option, OPTIONS[option])
 
 
@@ -118,10 +120,10 @@ def test_a_resumed_run_of_any_encoder_ends_with_the_same_bits(tmp_path, name, op
 def test_a_resumed_run_of_any_objective_ends_with_the_same_bits(tmp_path, name, option):
     source = source_of(name in PATCHES)
     kind = "world-model" if name == "latent-dynamics" else "mlp"
-    encoder = make("encoder", kind, dim=2, width=8, layers=2)
+    encoder = build_spec("encoder", kind, dim=2, width=8, layers=2)
     if name in PATCHES:
-        encoder = make("encoder", "backbone", **PICTURES["vit"])
-    parts = parts_of(source, encoder, make("objective", name, **SETTINGS.get(name, {})), 2)
+        encoder = build_spec("encoder", "backbone", **PICTURES["vit"])
+    parts = parts_of(source, encoder, build_spec("objective", name, **SETTINGS.get(name, {})), 2)
     check(tmp_path, source, parts, name + option, OPTIONS[option])
 
 
@@ -138,17 +140,19 @@ class Strided(torch.nn.Module):
 
 
 def test_moments_and_averages_have_the_strides_of_their_parameters(tmp_path):
-    source = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9))
+    source = ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9))
     make_parts = lambda: (Strided(), ij.objectives.LeJEPA(regularizer=ij.objectives.SIGReg(slices=8)))  # noqa: E731
     check(tmp_path, source, make_parts, "strided", OPTIONS[FULL])
     model = Strided()
     optimizer, average = torch.optim.AdamW(model.parameters(), fused=True), WeightAverage(model, 0.5)
     model(torch.ones(3, 2)).sum().backward()
     optimizer.step()
-    checkpoints.save(tmp_path / "state.safetensors", model, optimizer, checkpoints.Progress(step=1), average)
+    checkpoints.save_checkpoint(
+        tmp_path / "state.safetensors", model, optimizer, checkpoints.Progress(step=1), average
+    )
     fresh = Strided()
     again, restored = torch.optim.AdamW(fresh.parameters(), fused=True), WeightAverage(fresh, 0.5)
-    checkpoints.load(tmp_path / "state.safetensors", fresh, again, restored)
+    checkpoints.load_checkpoint(tmp_path / "state.safetensors", fresh, again, restored)
     assert fresh.weight.stride() == (1, 2)
     (state,), (before,) = again.state.values(), optimizer.state.values()
     for key in ("exp_avg", "exp_avg_sq"):
@@ -183,7 +187,9 @@ fit(model, source, objective, record=record, checkpoint_seconds=0.0, average=0.5
 def bare(name, source):
     settings = PICTURES[name]
     kind = "conv" if name == "conv" else "backbone"
-    return parts_of(source, make("encoder", kind, **settings), make("objective", "lejepa", slices=8), 1)()
+    return parts_of(
+        source, build_spec("encoder", kind, **settings), build_spec("objective", "lejepa", slices=8), 1
+    )()
 
 
 @pytest.mark.slow

@@ -1,21 +1,19 @@
 """Finite sets in epochs, views of several shapes, and what evaluations hold: all through one process."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import isojepa as ij
-from isojepa.evaluations import online as held_out
+from isojepa.data import Arrays
+from isojepa.data.batch import Batch
+from isojepa.data.source import Facts
 from isojepa.objectives import Objective
+from isojepa.probes import online as held_out
 from isojepa.training import Recipe
+from isojepa.training.distributed import RankBatches
 from isojepa.training.loop import fit
-from isojepa.training.shares import Shares
-from isojepa.worlds import Arrays
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Facts
 from tests.training.crash import assert_same_bits, weights, whole_and_resumed
 
 SHORT = {"steps": 11, "batch": 8, "batch_start": None, "eval_every": 4, "eval_samples": 32, "progress": False}
@@ -29,7 +27,7 @@ def numbered(states=20):
 
 
 def ids_of(source, recipe, seed=0, start=0):
-    return [batch.ids.tolist() for (batch,) in Shares(source, recipe, seed).from_step(start)]
+    return [batch.ids.tolist() for (batch,) in RankBatches(source, recipe, seed).from_step(start)]
 
 
 def test_every_state_comes_once_in_an_epoch():
@@ -49,23 +47,11 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert not np.array_equal(np.concatenate(ids_of(numbered(), recipe, seed=1)).reshape(4, 20), rows)
 
 
-def test_a_batch_larger_than_the_set_goes_through_several_epochs():
-    (first, *_) = ids_of(numbered(5), Recipe(**{**options(), "steps": 2, "batch": 12}))
-    assert sorted(first[:5]) == sorted(first[5:10]) == list(range(5))
-
-
 def test_batches_from_the_middle_of_an_epoch_on_are_those_of_the_whole():
     recipe = Recipe(**options())
     assert ids_of(numbered(), recipe, start=4) == ids_of(numbered(), recipe)[4:]
     growing = Recipe(**{**options(), "batch_start": 2, "batch": 16})
     assert ids_of(numbered(), growing, start=4) == ids_of(numbered(), growing)[4:]
-
-
-def test_parts_of_a_batch_are_the_batch_in_order():
-    recipe, parts = (Recipe(**{**options(), "batch": 12, "accumulate": count}) for count in (1, 3))
-    cut = [[part.ids.tolist() for part in step] for step in Shares(numbered(), parts, 0).from_step(0)]
-    assert all(len(step) == 3 for step in cut)
-    assert [list(itertools.chain(*step)) for step in cut] == ids_of(numbered(), recipe)
 
 
 def make():
@@ -99,12 +85,6 @@ def test_processes_that_load_do_not_change_a_bit():
     assert torch.equal(torch.get_rng_state(), state)
     assert alone.metrics == loaded.metrics
     assert torch.equal(weights(alone.encoder), weights(loaded.encoder))
-
-
-def test_the_views_of_a_state_are_new_in_every_epoch():
-    batches = list(Shares(Noisy(), Recipe(**{**options(), "steps": 2, "batch": 20}), 0).from_step(0))
-    first, second = (batch.views[0][batch.ids.argsort()] for (batch,) in batches)
-    assert not (first == second).any()
 
 
 class Pooled(nn.Module):
@@ -165,7 +145,7 @@ def test_a_loss_that_knows_no_centre_says_so():
         return ij.objectives.LeJEPA(0.05)(views, generator)
 
     with pytest.raises(
-        ValueError, match="function takes all views alike, got a batch of which 2 of 10 make the"
+        ValueError, match="function takes all views alike, got a batch of which 2 of 10 define the center"
     ):
         fit(Pooled(), crops(), apart, **SHORT)
     assert fit(Pooled(), crops(global_views=0), apart, **SHORT).status == "done"
@@ -188,9 +168,9 @@ class Large:
 @pytest.mark.parametrize("kind", ["Recovery", "Spread"])
 @pytest.mark.parametrize("known", [True, False])
 def test_large_observations_are_drawn_in_parts_and_none_is_kept(monkeypatch, kind, known):
-    monkeypatch.setattr(held_out, "_HELD", 64 * 2 * 100)
+    monkeypatch.setattr(held_out, "_MAX_NUMBERS", 64 * 2 * 100)
     source = Large(known=known)
-    evaluation = getattr(ij.evaluations, kind)(source, 1000)
+    evaluation = getattr(ij.probes, kind)(source, 1000)
     encoder = nn.Linear(64, 2)
     rows = [evaluation({"encoder": ij.encoders.as_model(encoder)}, ij.generator(0, "eval")) for _ in range(2)]
     assert max(source.asked) == 100
@@ -200,11 +180,9 @@ def test_large_observations_are_drawn_in_parts_and_none_is_kept(monkeypatch, kin
 
 
 def test_the_views_that_are_not_looked_at_count_as_memory_too(monkeypatch):
-    monkeypatch.setattr(held_out, "_HELD", 64 * 10 * 100)
+    monkeypatch.setattr(held_out, "_MAX_NUMBERS", 64 * 10 * 100)
     source = Large(shapes=((64,),) * 10)
-    ij.evaluations.Spread(source, 1000)(
-        {"encoder": ij.encoders.as_model(nn.Linear(64, 2))}, ij.generator(0, "e")
-    )
+    ij.probes.Spread(source, 1000)({"encoder": ij.encoders.as_model(nn.Linear(64, 2))}, ij.generator(0, "e"))
     assert max(source.asked) == 100
 
 
@@ -215,7 +193,7 @@ def test_ten_thousand_pictures_of_the_usual_size_are_never_all_there():
         def forward(self, x):
             return x[:, :2, 0, 0]
 
-    ij.evaluations.Recovery(source, 200)({"encoder": ij.encoders.as_model(Mean())}, ij.generator(0, "eval"))
+    ij.probes.Recovery(source, 200)({"encoder": ij.encoders.as_model(Mean())}, ij.generator(0, "eval"))
     assert max(source.asked) * 10 * 3 * 224 * 224 * 4 <= 150e6  # bytes
 
 
@@ -229,7 +207,7 @@ def test_small_observations_are_drawn_once_and_evaluated_as_one_sample(spiral):
             asked.append(n)
             return spiral.sample(n, generator)
 
-    evaluation = ij.evaluations.Recovery(Counting(), 500)
+    evaluation = ij.probes.Recovery(Counting(), 500)
     model = {"encoder": ij.encoders.as_model(ij.encoders.MLP(2, 2, width=8, layers=2))}
     rows = [evaluation(model, ij.generator(0, "eval")) for _ in range(3)]
     assert asked == [500]

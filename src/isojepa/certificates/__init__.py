@@ -1,36 +1,43 @@
 """Certificates: what was learned. The function is `certify`."""
 
-from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.bound import Bound, NoBound, measure_bound
-from isojepa.certificates.certificate import Certificate
-from isojepa.certificates.certifying import certify
-from isojepa.certificates.dynamics import (
-    DynamicsCertificate,
-    Transition,
-    WorldModelCertificate,
-    certify_dynamics,
-    certify_world_model,
-    fit_transition,
-)
-from isojepa.certificates.eigenfunctions import (
-    Mode,
-    Prediction,
-    breaking_ratio,
-    predict_embedding,
-    predict_process,
-    predict_r2,
-)
-from isojepa.certificates.embeddings import Embeddings, NotFinite
-from isojepa.certificates.gaussianity import Examination, examine
-from isojepa.certificates.intervals import Interval
-from isojepa.certificates.lags import LagSpectrum, measure_lags
-from isojepa.certificates.left_out import LeftOut
-from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
-from isojepa.certificates.named import NamedAxis, NamedLatents
-from isojepa.certificates.reading import read_array, read_embeddings, read_named
-from isojepa.certificates.recovery import Recovery, measure_recovery
-from isojepa.certificates.sentences import Line, format_value
-from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+from typing import TYPE_CHECKING
+
+from isojepa.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from isojepa.certificates.assumptions import Assumption, check_assumptions
+    from isojepa.certificates.bound import Bound, NoBound, measure_bound
+    from isojepa.certificates.certificate import Certificate
+    from isojepa.certificates.certifying import certify
+    from isojepa.certificates.dynamics import (
+        DynamicsCertificate,
+        Transition,
+        WorldModelCertificate,
+        certify_dynamics,
+        certify_world_model,
+        fit_transition,
+    )
+    from isojepa.certificates.eigenfunctions import (
+        Mode,
+        Prediction,
+        breaking_ratio,
+        predict_embedding,
+        predict_process,
+        predict_r2,
+    )
+    from isojepa.certificates.embeddings import Embeddings, NotFinite
+    from isojepa.certificates.gaussianity import Examination, examine
+    from isojepa.certificates.lags import LagSpectrum, measure_lags
+    from isojepa.certificates.left_out import LeftOut
+    from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
+    from isojepa.certificates.named import NamedAxis, NamedLatents
+    from isojepa.certificates.reading import read_array, read_embeddings, read_named
+    from isojepa.certificates.recovery import Recovery, measure_recovery
+    from isojepa.certificates.sentences import Line, format_value
+    from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+    from isojepa.statistics.intervals import Interval
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Assumption",

@@ -5,7 +5,7 @@ For embeddings h of a Gaussian world whose pairs have correlation rho,
     epsilon = |Cov(h) - I|_F
     delta   = E |h' - h|^2 - 2 (1 - rho) tr Cov(h)
     D       = delta / (2 rho (1 - rho))
-    min over orthogonal Q of E |h - Q z|^2  <=  D + (epsilon + D)^2      for centred h.
+    min over orthogonal Q of E |h - Q z|^2  <=  D + (epsilon + D)^2      for centered h.
 
 Estimation. delta is a mean over pairs, with both views used for the trace; the raw mean may fall below
 zero by chance, so it is kept beside its clipped value. The plain epsilon of a sample is far too large in
@@ -32,10 +32,10 @@ from typing import Literal
 
 import numpy as np
 
-from isojepa.arguments import check_number, checked
 from isojepa.certificates.embeddings import Embeddings, check_rho
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import Views, read_views
+from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.validation import check_number, validate_types
 
 LEAST = 8  # pairs
 SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
@@ -80,7 +80,7 @@ class Bound:
     refuted: bool
 
 
-@checked
+@validate_types
 def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: float = 0.95) -> Bound:
     """Measure Theorem 3's bound on the recovery error.
 
@@ -168,7 +168,7 @@ def _root(squared: float) -> float:
 def _delta(views: Views, rho: float, *confidences: float) -> list[Interval]:
     """delta, unbiased, at each confidence.
 
-    The mean of |h' - h|^2 - (1 - rho) (|h|^2 + |h'|^2) with both views centred; the factor n / (n - 1)
+    The mean of |h' - h|^2 - (1 - rho) (|h|^2 + |h'|^2) with both views centered; the factor n / (n - 1)
     returns the degree of freedom that centring took.
     """
     sizes = np.array([block.n for block in views.blocks])

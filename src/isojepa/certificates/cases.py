@@ -13,10 +13,10 @@ from isojepa.certificates.bound import NoBound
 from isojepa.certificates.embeddings import Embeddings, check_dense, to_float64
 from isojepa.certificates.inputs import draw_pairs, is_paths, of_paths
 from isojepa.certificates.rho import RhoOrigin
+from isojepa.data import Source
+from isojepa.data.source import moving
 from isojepa.encoders.model import embed
 from isojepa.seeds import generator
-from isojepa.worlds import Source
-from isojepa.worlds.source import moving
 
 _DECAYS = 4.0  # times the latents forget along a trajectory drawn from a world
 _DRAWN = 100_000, 10_000_000  # embeddings and numbers of all trajectories at most

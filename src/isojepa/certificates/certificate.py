@@ -11,13 +11,13 @@ from isojepa.certificates import grades, sentences, verdicts
 from isojepa.certificates.assumptions import Assumption
 from isojepa.certificates.bound import Bound, Lack
 from isojepa.certificates.eigenfunctions import Prediction
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
 from isojepa.certificates.maximal_correlation import MaximalCorrelation
 from isojepa.certificates.named import NamedLatents
 from isojepa.certificates.recovery import Recovery
 from isojepa.certificates.rho import BoundCurve, RhoOrigin
 from isojepa.certificates.spectrum import Spectrum
+from isojepa.statistics.intervals import Interval
 
 _UNPAIRED = 0.1  # correlation of the views below which their rows may belong to different pairs
 

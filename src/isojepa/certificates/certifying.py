@@ -11,7 +11,6 @@ from typing import Any, overload
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from isojepa.arguments import checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.assumptions.line import together
 from isojepa.certificates.bound import NoBound, bound_of, too_few
@@ -29,14 +28,15 @@ from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
+from isojepa.data import Copula, Langevin, OrnsteinUhlenbeck, Source, World
+from isojepa.data.as_source import as_source
+from isojepa.data.episodes import Episodes
+from isojepa.data.source import observable
+from isojepa.distributions import SpectrumWarning
 from isojepa.encoders.world_model import Dynamics
-from isojepa.laws import SpectrumWarning
 from isojepa.linear import spread_of
 from isojepa.training.run import Run
-from isojepa.worlds import Copula, Langevin, OrnsteinUhlenbeck, Source, World
-from isojepa.worlds.as_source import as_source
-from isojepa.worlds.episodes import Episodes
-from isojepa.worlds.source import observable
+from isojepa.validation import validate_types
 
 _SUREST = 0.998  # confidence of the checks: they take 14 / (1 - confidence) permutations
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
@@ -81,7 +81,7 @@ def certify(
 ) -> Certificate: ...
 
 
-@checked
+@validate_types
 def certify(
     source: Any,
     world: Any = None,

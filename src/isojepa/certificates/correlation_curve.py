@@ -74,14 +74,14 @@ def curve_energy(
     mean, variance = h.mean(0), h.var(0, ddof=1)
     if not variance.sum() > 0:
         raise ValueError("the function must vary, got a constant")
-    centred = h - mean
+    centered = h - mean
     blocks = np.array_split(np.arange(samples), _BLOCKS)
     products = np.empty((len(correlations) + 1, samples))  # summed over the dimensions
     sums = np.empty((len(correlations), h.shape[1]))
-    products[-1] = (centred**2).sum(1)
+    products[-1] = (centered**2).sum(1)
     for index, r in enumerate(correlations):
         other = finite_values(function, r * z + np.sqrt(1 - r**2) * eta)
-        product = centred * (other - other.mean(0))
+        product = centered * (other - other.mean(0))
         products[index], sums[index] = product.sum(1), product.sum(0)
     curve = products[:-1].sum(1) / products[-1].sum()
     influence = products[:-1] - curve[:, None] * products[-1]
@@ -91,7 +91,7 @@ def curve_energy(
     drawn = _redrawn(counts, generator(seed, "spectrum", "bootstrap"))
     pooled = _grouped(fit_shares(basis, curve, whitener)[0][None], degrees, degree)[0]
     draws = _grouped(fit_many(basis, drawn, whitener)[0], degrees, degree)
-    squares = (centred**2).sum(0)
+    squares = (centered**2).sum(0)
     varies = squares > 1e-20 * (np.abs(mean) ** 2 * samples + squares.max())
     own = sums[:, varies] / squares[varies]
     shares = np.zeros((h.shape[1], degree))

@@ -52,13 +52,13 @@ class Fit:
     def __init__(self, family: Family, blocks: list[tuple[np.ndarray, np.ndarray]]) -> None:
         self.family = family
         rows, first, products = [], [], []
-        centre = None
+        center = None
         for x, x_next in blocks:
             a, b = family.features(x), family.features(x_next)
-            if centre is None:  # near the means: sums about them lose no digits
-                centre = (a.mean(0) + b.mean(0)) / 2
+            if center is None:  # near the means: sums about them lose no digits
+                center = (a.mean(0) + b.mean(0)) / 2
             both = (a + b, a - b)
-            both[0][...] -= 2 * centre
+            both[0][...] -= 2 * center
             rows.append(len(a))
             first.append([part.sum(0) for part in both])
             products.append([part.T @ part for part in both])

@@ -1,8 +1,8 @@
 """What an embedding should recover when the latents are not Gaussian, or not equally fast.
 
 An embedding of m dimensions that is white and best aligned takes the m slowest functions of the latents. For
-independent latents z_i with eigenfunctions phi_k of their laws (`isojepa.laws.sturm_liouville`) and rates
-K_i, these are products over latents,
+independent latents z_i with eigenfunctions phi_k of their laws (`isojepa.distributions.sturm_liouville`)
+and rates K_i, these are products over latents,
 
     Phi_a(z) = prod_i phi_{a_i}(z_i),      Lambda_a = sum_i K_i lambda_{a_i},
 
@@ -15,7 +15,7 @@ and with equal latents and m of them R^2 = corr(z, phi_1(z))^2: 1 for the normal
 fast enough, a second harmonic of a slow one, or a product of two slow ones, is slower than its first:
 from the ratio lambda_2 / lambda_1 or 2 on. Both are 2 for the normal law.
 
-In the world of `isojepa.worlds.Copula` the functions are Hermite's polynomials of the hidden normal y_i, with
+In the world of `isojepa.data.Copula` the functions are Hermite's polynomials of the hidden normal y_i, with
 lambda_k = k for every law, and with equal latents R^2 = corr(z, y)^2.
 """
 
@@ -27,11 +27,11 @@ from typing import Protocol
 
 import numpy as np
 
-from isojepa.arguments import checked
-from isojepa.laws.densities import Density, Normal
-from isojepa.laws.normal_scores import NormalScores
-from isojepa.laws.sturm_liouville import Eigensystem, eigensystem
-from isojepa.worlds.processes import Copula, Langevin, OrnsteinUhlenbeck
+from isojepa.data.processes import Copula, Langevin, OrnsteinUhlenbeck
+from isojepa.distributions.densities import Density, Normal
+from isojepa.distributions.normal_scores import NormalScores
+from isojepa.distributions.sturm_liouville import Eigensystem, eigensystem
+from isojepa.validation import validate_types
 
 _MOST_HARMONICS = 64
 _TIE = 1e-6  # relative difference below which two eigenvalues count as equal
@@ -86,7 +86,7 @@ class Prediction:
         return float(np.mean(self.r2_per_latent))
 
 
-@checked
+@validate_types
 def predict_r2(law: Density) -> float:
     """The best R^2 of a latent of this law: corr(z, phi_1(z))^2, 1 for the normal law alone.
 
@@ -94,14 +94,14 @@ def predict_r2(law: Density) -> float:
         SpectrumWarning: the law has a continuous spectrum, and the number belongs to a cut of it.
 
     Example:
-        >>> from isojepa.laws import Uniform
+        >>> from isojepa.distributions import Uniform
         >>> round(predict_r2(Uniform()), 4)  # 96 / pi^4
         0.9855
     """
     return float(eigensystem(law, count=1).coefficients()[1] ** 2)
 
 
-@checked
+@validate_types
 def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int | None = None) -> Prediction:
     """What the best white embedding of independent latents takes, and how well it shows each of them.
 
@@ -111,7 +111,7 @@ def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int 
         dim: of the embedding; by default the number of latents.
 
     Example:
-        >>> from isojepa.laws import Normal
+        >>> from isojepa.distributions import Normal
         >>> [round(r2, 6) for r2 in predict_embedding([Normal(), Normal()], [1.0, 2.5]).r2_per_latent]
         [1.0, 0.0]
     """
@@ -119,7 +119,7 @@ def predict_embedding(laws: Sequence[Density], rates: Sequence[float], dim: int 
     return _predict(_spectra(laws, rates, count + 1), rates, count)
 
 
-@checked
+@validate_types
 def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | None = None) -> Prediction:
     """The same for a latent process, whose correlations give the rates.
 
@@ -127,7 +127,7 @@ def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | N
         ValueError: the process is no reversible diffusion of independent latents.
 
     Example:
-        >>> from isojepa.laws import Uniform
+        >>> from isojepa.distributions import Uniform
         >>> round(predict_process(Copula(2, Uniform())).r2, 4)  # 3 / pi
         0.9549
     """
@@ -147,7 +147,7 @@ def predict_process(process: Langevin | Copula | OrnsteinUhlenbeck, dim: int | N
     )
 
 
-@checked
+@validate_types
 def breaking_ratio(law: Density, slow: int = 1) -> float:
     """How many times faster than the others a latent may be before the embedding loses its first harmonic.
 
@@ -156,7 +156,7 @@ def breaking_ratio(law: Density, slow: int = 1) -> float:
         slow: number of slow latents; from two on their product counts too.
 
     Example:
-        >>> from isojepa.laws import Normal
+        >>> from isojepa.distributions import Normal
         >>> round(breaking_ratio(Normal()), 6)
         2.0
     """

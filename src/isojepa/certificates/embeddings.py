@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.arguments import check_number, checked
+from isojepa.validation import check_number, validate_types
 
 _WORDS = {"h": "embeddings", "h_next": "next", "z": "latents", "z_next": "latents_next"}
 _CHUNK = 4_000_000  # numbers read at once
@@ -60,7 +60,7 @@ class Embeddings:
         ValueError: the arrays have other shapes, too few rows, or no real numbers.
     """
 
-    @checked
+    @validate_types
     def __init__(
         self, h: Any, h_next: Any = None, z: Any = None, z_next: Any = None, drop: bool = False
     ) -> None:

@@ -22,16 +22,16 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.arguments import checked
-from isojepa.certificates.assumptions.memory import measure_memory, repeated_states
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.reading import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
 from isojepa.objectives.gaussianity.epps_pulley import plain_epps_pulley, plain_slopes
-from isojepa.objectives.gaussianity.sliced import Sample, Test, simulate_together
+from isojepa.objectives.gaussianity.sliced import SharedSample, Test, simulate_together
 from isojepa.objectives.gaussianity.statistic import warn_if_swapped, whitened
 from isojepa.seeds import generator
+from isojepa.statistics.memory import measure_memory, repeated_states
+from isojepa.validation import validate_types
 
 _PAIRS = 500  # samples for the tests that compare all pairs
 _START, _ASCENT, _ITERATIONS = 256, 40, 30  # directions and steps of the search
@@ -174,7 +174,7 @@ class Examination:
 
 
 @ranks.alone()  # these are all the embeddings, also in a distributed job
-@checked
+@validate_types
 def examine(
     h: Any,
     *,
@@ -286,7 +286,7 @@ def _outcomes(
     progress: Callable[[int, int, str], None] | None,
 ) -> list[Outcome]:
     """A line for each test; without a value, but with the reason, where it is not defined for the samples."""
-    sample = Sample(x)
+    sample = SharedSample(x)
     values: dict[int, Tensor] = {}
     lines: dict[int, Outcome] = {}
     for index, (name, kind, test) in enumerate(tests):
@@ -343,12 +343,12 @@ def _components(x: Tensor, seed: int) -> Tensor:
     n, dim = x.shape
     if n < 2 * dim:
         return x.new_zeros(0, dim)  # too few samples to tell components from chance
-    centred = (x - x.mean(0)).double()
-    values, vectors = torch.linalg.eigh(centred.T @ centred / n)
+    centered = (x - x.mean(0)).double()
+    values, vectors = torch.linalg.eigh(centered.T @ centered / n)
     if values[0] <= 1e-9 * values[-1]:
         return x.new_zeros(0, dim)  # not all dimensions vary
     whitening = vectors / values.sqrt()
-    y = (centred @ whitening).float()
+    y = (centered @ whitening).float()
     w = draw_directions(dim, min(dim, _START), generator(seed, "components"), "orthogonal")
     for _ in range(_ITERATIONS):
         g = torch.tanh(y @ w.T)

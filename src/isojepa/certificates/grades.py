@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from isojepa.certificates.assumptions.line import FAILS
 from isojepa.certificates.rho import OUTSIDE
 from isojepa.linear import collapsed
-from isojepa.names import unknown
+from isojepa.validation import unknown
 
 if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate

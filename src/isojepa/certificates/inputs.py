@@ -13,10 +13,10 @@ from torch import Tensor
 from isojepa.certificates.embeddings import Embeddings, to_float64
 from isojepa.certificates.left_out import leave_out
 from isojepa.certificates.reading import read_array, read_named, split_name
+from isojepa.data.batch import Batch
+from isojepa.data.source import Source, Streams, finite, held_out, ordered
+from isojepa.data.trajectories import Trajectories
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
-from isojepa.worlds.source import Source, Streams, finite, held_out, ordered
-from isojepa.worlds.trajectories import Trajectories
 
 Brought = Tensor | np.ndarray | Sequence[Any] | str | os.PathLike[str]
 """Embeddings as people have them: an array, a list of paths of unequal lengths, or the name of a file."""

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.lag_curves import Curves
 from isojepa.certificates.lag_fit import Metric, basis
 from isojepa.certificates.lag_law import JointLaw
 from isojepa.certificates.mixture import fit_many, fit_shares, percentile_interval
 from isojepa.objectives.gaussianity import ShapiroWilk
 from isojepa.objectives.gaussianity.univariate import normal_scores
+from isojepa.statistics.intervals import Interval, from_blocks
 
 _BLOCKS = 20
 _TESTED = 1000  # samples of the test of Gaussianity
@@ -60,10 +60,10 @@ def quantile_correlation(y: np.ndarray) -> np.ndarray:
     """W of samples (n, k): squared correlation with normal scores, (k,); 1 for one that does not vary."""
     n = len(y)
     scores = normal_scores(n)
-    centred = np.sort(y, axis=0) - y.mean(0)
-    energy = (centred**2).sum(0)
+    centered = np.sort(y, axis=0) - y.mean(0)
+    energy = (centered**2).sum(0)
     flat = energy <= 1e-20 * (y**2).sum(0)
-    return np.where(flat, 1.0, (scores @ centred) ** 2 / np.where(flat, 1.0, energy * (scores @ scores)))
+    return np.where(flat, 1.0, (scores @ centered) ** 2 / np.where(flat, 1.0, energy * (scores @ scores)))
 
 
 def measure_marginals(h: np.ndarray, slow: np.ndarray, lag: int, seed: int) -> Marginals:

@@ -1,6 +1,6 @@
 r"""Autocorrelation curves of embeddings along trajectories, with redrawn copies of them.
 
-For centred h over steps t of paths n, the curve at lag k is
+For centered h over steps t of paths n, the curve at lag k is
 
     r(k) = sum_t,n <h_t, h_{t+k}>  /  sum_t,n (|h_t|^2 + |h_{t+k}|^2) / 2,
 
@@ -55,7 +55,7 @@ class Curves:
 
 
 def trajectories(h: object) -> np.ndarray:
-    """Embeddings (steps, paths, dim) or (steps, dim) as (steps, paths, dim), centred, float64.
+    """Embeddings (steps, paths, dim) or (steps, dim) as (steps, paths, dim), centered, float64.
 
     Fewer than 20 paths are cut in two in time, so that there is always one half to search and one to see.
 
@@ -76,10 +76,10 @@ def trajectories(h: object) -> np.ndarray:
             f"got {paths} paths of {steps} steps"
         )
     size = float(np.abs(array).max())
-    centred: np.ndarray = array - array.mean((0, 1))
-    if not np.abs(centred).max() > 1e-12 * size:
+    centered: np.ndarray = array - array.mean((0, 1))
+    if not np.abs(centered).max() > 1e-12 * size:
         raise ValueError("embeddings must vary, got a constant")
-    return centred
+    return centered
 
 
 def redraws_paths(h: np.ndarray) -> bool:
@@ -97,7 +97,7 @@ def choose_lags(h: np.ndarray, reach: float = 0.0) -> np.ndarray:
     """Lags from 1 to where the correlation has fallen to 5 %, about evenly spaced on a logarithmic scale.
 
     Args:
-        h: centred embeddings (steps, paths, dim).
+        h: centered embeddings (steps, paths, dim).
         reach: in steps; the lags go at least so far, where the paths do.
     """
     limit = longest_lag(h)
@@ -123,7 +123,7 @@ def slow_functions(h: np.ndarray, lag: int, count: int) -> np.ndarray:
     """The slowest linear combinations of functions h (steps, paths, p): (steps, paths, count), unit variance.
 
     Args:
-        h: functions of the embedding, or the embedding itself, centred.
+        h: functions of the embedding, or the embedding itself, centered.
         lag: at which slowness is judged.
         count: at most so many; fewer where fewer vary.
     """
@@ -165,8 +165,8 @@ def monomials(h: np.ndarray, independent: float) -> np.ndarray:
             )
             more = [np.prod([unit[..., j] for j in one], axis=0) for one in chosen]
             whole = np.concatenate((unit, np.stack(more, -1)), axis=-1)
-            centred: np.ndarray = whole - whole.mean((0, 1))
-            return centred
+            centered: np.ndarray = whole - whole.mean((0, 1))
+            return centered
     return unit
 
 
@@ -174,7 +174,7 @@ def measure_curves(groups: list[np.ndarray], lags: np.ndarray, draws: int, sourc
     """Curves of several functions of the embedding, redrawn together.
 
     Args:
-        groups: each (steps, paths, any), centred; one curve for each.
+        groups: each (steps, paths, any), centered; one curve for each.
         lags: (t,).
         draws: how many copies.
         source: of the redrawing.

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_curves import Curves
 from isojepa.certificates.mixture import Whitener, fit_many, fit_shares, share_interval
+from isojepa.statistics.intervals import Interval
 
 _COARSE, _FINE = 60, 25  # rates tried
 _RANGE = 5.0  # largest over smallest rate tried
@@ -136,7 +136,7 @@ def fit_lags(
 
 
 def _errors(curves: Curves) -> np.ndarray:
-    """Redrawn errors of the first curve: centred, and larger the fewer pieces they were drawn from."""
+    """Redrawn errors of the first curve: centered, and larger the fewer pieces they were drawn from."""
     drawn = curves.draws[:, 0] - curves.draws[:, 0].mean(0)
     pieces = max(curves.units, 3.0)
     student = scipy.special.stdtrit(pieces - 1, _ONE_SIDE) / scipy.special.ndtri(_ONE_SIDE)

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 LATENTS = 64  # that must be ruled out; more for embeddings of many dimensions
 _PER_DIMENSION = 4  # latents to be ruled out
@@ -91,7 +91,7 @@ def measure_law(h: np.ndarray, slow: np.ndarray, lags: np.ndarray, lag: int, con
     """The joint law of the slowest directions of an embedding.
 
     Args:
-        h: the embedding (steps, paths, dim), centred.
+        h: the embedding (steps, paths, dim), centered.
         slow: its directions (steps, paths, count), the slowest first; in each half of the paths they may be
             others.
         lags: of the curves.
@@ -204,7 +204,7 @@ def _numbers(sums: np.ndarray) -> np.ndarray:
     m1, m2, m3, m4 = (one / pairs / 2 for one in sums[5:9])
     ab, a2b2 = sums[9] / pairs, sums[10] / pairs
     a2b, a3b = (one / pairs / 2 for one in sums[11:13])
-    # y is centred but for the mean of a block's neighbours, which is as small as its error
+    # y is centered but for the mean of a block's neighbours, which is as small as its error
     unit = m2 - m1**2
     m3, m4, ab, a2b2 = m3 / unit**1.5, m4 / unit**2, ab / unit, a2b2 / unit**2
     a2b, a3b = a2b / unit**1.5, a3b / unit**2

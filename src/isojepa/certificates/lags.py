@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.arguments import checked
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lag_checks import (
     Marginals,
     check_law,
@@ -52,6 +50,8 @@ from isojepa.certificates.lag_fit import STRAIN, LagFit, Metric, curve_dispersio
 from isojepa.certificates.lag_law import JointLaw, measure_law
 from isojepa.certificates.mixture import percentile_interval
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval
+from isojepa.validation import validate_types
 
 _GROUPS, _DIRECTIONS = 4, 16  # curves for the rate, and for the comparison of directions
 _LEAST_UNITS = 20  # independent pieces
@@ -132,7 +132,7 @@ class LagSpectrum:
         return f"{text}. {self.condition}".strip()
 
 
-@checked
+@validate_types
 def measure_lags(
     h: Any,
     *,
@@ -158,23 +158,23 @@ def measure_lags(
         ValueError: h is no such array, is too short or constant, or an option is out of range.
 
     Example:
-        >>> from isojepa.worlds import OrnsteinUhlenbeck
+        >>> from isojepa.data import OrnsteinUhlenbeck
         >>> path = OrnsteinUhlenbeck(dim=2, rho=0.9).trajectory(100, 200, generator(0, "example"))
         >>> measure_lags(path, rate=-math.log(0.9), draws=50).linear.high > 0.99
         True
     """
     shape = tuple(np.shape(h))
-    centred = trajectories(h)
+    centered = trajectories(h)
     _check(rate, degree, confidence, draws)
     chosen = (
-        choose_lags(centred, 0.0 if rate is None else 2 / rate)
+        choose_lags(centered, 0.0 if rate is None else 2 / rate)
         if lags is None
-        else _checked_lags(lags, centred)
+        else _checked_lags(lags, centered)
     )
-    case = _Case(centred, chosen, shape, degree, confidence, rate, seed)
+    case = _Case(centered, chosen, shape, degree, confidence, rate, seed)
     least = 2 if rate is not None else 3
     if len(chosen) < least:
-        after = correlation(centred, int(chosen[0]))
+        after = correlation(centered, int(chosen[0]))
         return case.refused(
             f"There must be at least {least} lags, got {', '.join(map(str, chosen))} with correlation "
             f"{after:.2f}: many spectra give a curve of so few points; record longer paths, or more densely "

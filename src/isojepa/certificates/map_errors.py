@@ -27,8 +27,8 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.linear import LinearMap, r2_of
+from isojepa.statistics.intervals import Interval, from_blocks
 
 Quantity = Literal["r2", "error"]
 _TINY = float(np.finfo(np.float64).tiny)
@@ -104,7 +104,7 @@ class Scores:
         self._size = np.maximum(self._size, np.abs(y).max(0))
         some = slice(None, None, max(1, len(x) // _LOOKED))
         self._looked += len(x[some])
-        self._look_at_tails(x[some] - linear.centre, about[some], squares[some])
+        self._look_at_tails(x[some] - linear.center, about[some], squares[some])
 
     def _look_at_tails(self, x: np.ndarray, about: np.ndarray, squares: np.ndarray) -> None:
         """Powers of everything, over what it is on the rows of the fit: no number is too large."""
@@ -196,7 +196,7 @@ class Halves:
             worst = max(worst, float(np.sqrt(np.maximum(kurtosis - 1, 0.0)).mean()))
         return worst * math.sqrt(self._memory(of) / self._n) > _KNOWN
 
-    def centre(self, of: Quantity) -> float:
+    def center(self, of: Quantity) -> float:
         """The error of the best map: 1 - R^2, or the squared distance."""
         own, other = self._values(of)
         if min(own, other) <= 0:
@@ -205,14 +205,14 @@ class Halves:
 
     def interval(self, of: Quantity, confidence: float) -> Interval:
         """Of 1 - R^2, or of the squared distance, with the value on other rows as its estimate."""
-        other, centre = self.other.value(of), self.centre(of)
+        other, center = self.other.value(of), self.center(of)
         if min(self._values(of)) <= 0:  # nothing is left over: there is nothing to be uncertain of
-            return Interval(other, min(other, 0.0), max(centre, other))
+            return Interval(other, min(other, 0.0), max(center, other))
         error, freedom = self._error(of)
         t = float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2))
         low, high = skewed_ends(error, _STRETCH * self._skewness(of), t)
         low, high = min(max(low, 0.0), math.exp(-t * error)), max(high, math.exp(min(t * error, 700.0)))
-        return Interval(other, min(centre * low, other), max(centre * high, other))
+        return Interval(other, min(center * low, other), max(center * high, other))
 
     def _values(self, of: Quantity) -> tuple[float, float]:
         own = float(self.fit.share().mean()) if of == "r2" else float(self.fit.residual.sum())
@@ -297,7 +297,7 @@ def _jackknife(scores: Scores, of: Quantity) -> tuple[float, float]:
 def gap_of(linear: Halves, turned: Halves, confidence: float) -> Interval:
     """What the best linear map gains in R^2 over the best rotation."""
     estimate = turned.other.value("r2") - linear.other.value("r2")
-    centre = turned.centre("r2") - linear.centre("r2")
+    center = turned.center("r2") - linear.center("r2")
     pairs = [(linear.other, turned.other)]
     if linear.own is not None and turned.own is not None:
         pairs.append((linear.own, turned.own))
@@ -307,7 +307,7 @@ def gap_of(linear: Halves, turned: Halves, confidence: float) -> Interval:
         reaches.append(around_0.high)
     size = max(*reaches, _TINY)  # squares of huge numbers would overflow
     reach = size * math.sqrt(float(np.mean((np.array(reaches) / size) ** 2)) / 2)
-    return Interval(estimate, min(centre - reach, estimate), max(centre + reach, estimate))
+    return Interval(estimate, min(center - reach, estimate), max(center + reach, estimate))
 
 
 def _share(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:

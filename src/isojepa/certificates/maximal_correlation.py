@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.certificates.assumptions.slowness import slow_to_fast
 from isojepa.certificates.bound import SURE
 from isojepa.certificates.correlation_fits import Fit
 from isojepa.certificates.correlation_functions import (
@@ -33,8 +32,9 @@ from isojepa.certificates.correlation_functions import (
     standard_families,
 )
 from isojepa.certificates.embeddings import Embeddings
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.views import Views, read_views
+from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.statistics.slowness import slow_to_fast
 
 _FOLDS, _BLOCKS = 4, 20  # blocks of all folds together
 _LEAST = 200  # pairs below which only the embedding itself is looked at
@@ -85,7 +85,7 @@ def estimate_correlation(
 
     Example:
         >>> from isojepa.seeds import generator
-        >>> from isojepa.worlds import OrnsteinUhlenbeck
+        >>> from isojepa.data import OrnsteinUhlenbeck
         >>> z, z_next = OrnsteinUhlenbeck(dim=1, rho=0.9).sample(2000, generator(0, "data"))
         >>> found = estimate_correlation(z**3, z_next**3)
         >>> found.linear.high < 0.9 and 0.88 < found.value.low < 0.9 < found.value.high
@@ -284,7 +284,9 @@ def _judged(fit: Fit, folds: list[tuple[int, ...]]) -> Iterator[tuple[float, _Ch
     for size in fit.sizes(fewest):
         sums = np.stack(
             [
-                fit.judge(fit.solve(part, size), block)[2:]  # features are centred: means need not be removed
+                fit.judge(fit.solve(part, size), block)[
+                    2:
+                ]  # features are centered: means need not be removed
                 for own, part in zip(folds, parts, strict=True)
                 for block in own
             ]

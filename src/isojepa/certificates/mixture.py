@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 _EXACT = 1e5  # weight of the sum's row against rows of unit error
 _FINE = 2e-3  # to which the ends of an interval of a share are found

@@ -6,7 +6,7 @@ straightened (`isojepa.unmix`). What is known of them is kept here as plain valu
 is the latent and not an increasing function of it rests on an assumption that no data can refute, and it is
 told as one.
 
-The room that finds them lies below this one, and is imported by those who ask for it alone.
+`isojepa.unmixing` finds them and is imported on request only.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from isojepa.certificates.embeddings import Embeddings
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.sentences import Line
+from isojepa.statistics.intervals import Interval
 
 if TYPE_CHECKING:
-    from isojepa.unmix import Axis, Matching, Unmixing
+    from isojepa.unmixing import Axis, Matching, Unmixing
 
 _MATCHED = 40_000  # rows that axes are held against latents on
 _CUES = {"alone": "as the only one", "none": "by nothing"}
@@ -27,7 +27,7 @@ _CUES = {"alone": "as the only one", "none": "by nothing"}
 
 @dataclass(frozen=True)
 class NamedAxis:
-    """One axis, see `isojepa.unmix.Axis`.
+    """One axis, see `isojepa.unmixing.Axis`.
 
     Attributes:
         number: its place, from 0.
@@ -67,7 +67,7 @@ class NamedAxis:
 
 @dataclass(frozen=True)
 class LatentMatch:
-    """The axes against true latents, see `isojepa.unmix.match_latents`.
+    """The axes against true latents, see `isojepa.unmixing.match_latents`.
 
     Attributes:
         rank, linear: mean correlation of latents with their axes, of ranks and of values, straightened.
@@ -193,7 +193,7 @@ def measure_named(
 
     What cannot be unmixed, as a collapsed embedding, is a result that says why.
     """
-    from isojepa.unmix import unmix
+    from isojepa.unmixing import unmix
 
     try:
         found = unmix(
@@ -226,7 +226,7 @@ def describe_axes(
     Raises:
         ValueError: the latents are constant, or too few.
     """
-    from isojepa.unmix import match_latents
+    from isojepa.unmixing import match_latents
 
     before: Matching | None = None
     after: Matching | None = None

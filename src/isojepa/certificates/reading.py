@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.arguments import checked
 from isojepa.certificates.left_out import Refused
 from isojepa.certificates.tables import read_parquet
 from isojepa.certificates.tensors import read_torch
 from isojepa.certificates.text import read_csv
-from isojepa.names import unknown
-from isojepa.opening import plain_file
-from isojepa.worlds.archives import read_hdf5, read_npz
+from isojepa.data.files import read_hdf5, read_npz
+from isojepa.io import plain_file
+from isojepa.validation import unknown, validate_types
 
 _NAMES = {
     "h": "h",
@@ -57,7 +56,7 @@ def split_name(path: str | Path) -> tuple[Path, str | None]:
     return (Path(file), name) if colons else (Path(path), None)
 
 
-@checked
+@validate_types
 def read_array(path: str | Path) -> Any:
     """Read one array: FILE::NAME, or a file that holds exactly one.
 
@@ -75,7 +74,7 @@ def read_array(path: str | Path) -> Any:
     return next(iter(arrays.values()))
 
 
-@checked
+@validate_types
 def read_embeddings(path: str | Path) -> Any:
     """Read the embeddings of a file: its array h, its only one, or FILE::NAME.
 
@@ -90,7 +89,7 @@ def read_embeddings(path: str | Path) -> Any:
     return arrays["h"]
 
 
-@checked
+@validate_types
 def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
     """Read the arrays of a file under the first of the names above, h, z, a, ...; of FILE::NAME one, as h.
 
@@ -124,7 +123,7 @@ def read_named(path: str | Path, more: str = "") -> dict[str, Any]:
     return named
 
 
-@checked
+@validate_types
 def read_actions(path: str | Path) -> Any:
     """Read the actions of a file: its array a or actions, its only one, or FILE::NAME.
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.arguments import check_number, checked
 from isojepa.certificates.embeddings import Chunk, Embeddings
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.map_errors import Fit, Halves, Quantity, Scores, gap_of
 from isojepa.certificates.views import block_edges
 from isojepa.linear import Factor, LinearMap, nearest_rotation
+from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.validation import check_number, validate_types
 
 _KEPT = 1 << 22  # numbers of the first half that are kept to score them too
 
@@ -54,7 +54,7 @@ class Recovery:
     few: tuple[str, ...] = ()
 
 
-@checked
+@validate_types
 def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> Recovery:
     """Measure how well h recovers z.
 
@@ -118,7 +118,7 @@ class RecoveryReading:
         if self._square:
             if not self._blocks or chunk.start >= self._blocks[-1].end:
                 self._blocks.append(_FitBlock(_block_end(self.edges, chunk.start), h.shape[1]))
-            self._blocks[-1].add(h - self._factor.centre, z - self._factor.offset)
+            self._blocks[-1].add(h - self._factor.center, z - self._factor.offset)
         if self._kept is not None:
             self._kept.append((h, z, _block_end(self.edges, chunk.start)))
 
@@ -137,8 +137,8 @@ class RecoveryReading:
         linear = {"h_to_z": h_to_z, "z_to_h": z_to_h}
         if self._square:
             turn = nearest_rotation(factor.products())
-            linear["h_turned"] = LinearMap(turn, h_to_z.centre, h_to_z.offset)
-            linear["z_turned"] = LinearMap(turn.T, z_to_h.centre, z_to_h.offset)
+            linear["h_turned"] = LinearMap(turn, h_to_z.center, h_to_z.offset)
+            linear["z_turned"] = LinearMap(turn.T, z_to_h.center, z_to_h.offset)
         maps = {}
         for name, one in linear.items():
             fit = Fit(one, factor.n, *factor.errors(one, back=name not in _TO_LATENTS))
@@ -257,7 +257,7 @@ def _orthogonality(blocks: list[_FitBlock], confidence: float) -> Interval | Non
     squares, products = sum(b.zz for b in blocks), sum(b.zh for b in blocks)
 
     def value(without: _FitBlock | None) -> float:
-        """The error with all blocks or without one, centred by the mean of all."""
+        """The error with all blocks or without one, centered by the mean of all."""
         rest = (n, mean_z * n, mean_h * n, squares, products)
         if without is not None:
             own = (without.n, without.z, without.h, without.zz, without.zh)

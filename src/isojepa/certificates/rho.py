@@ -24,7 +24,7 @@ import scipy
 from isojepa.certificates.bound import bounds_at
 from isojepa.certificates.embeddings import check_rho
 from isojepa.certificates.views import Views
-from isojepa.names import choose
+from isojepa.validation import choose
 
 RhoOrigin = Literal["world", "design", "states", "rate", "given", "data"]
 OUTSIDE = ("world", "design", "states", "rate")

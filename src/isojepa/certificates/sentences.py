@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.rho import WORDS
+from isojepa.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import checked
 from isojepa.certificates.correlation_curve import curve_energy
 from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.hermite import (
@@ -30,18 +29,18 @@ from isojepa.certificates.hermite import (
     quadrature_energy,
     regression_energy,
 )
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.mixture import percentile_interval
+from isojepa.data import Source
+from isojepa.data.source import Observable, observable
 from isojepa.encoders.model import embed
-from isojepa.names import unknown
 from isojepa.seeds import generator
-from isojepa.worlds import Source
-from isojepa.worlds.source import Observable, observable
+from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.validation import unknown, validate_types
 
 METHODS = ("auto", "quadrature", "regression", "curve")
 _HIGHEST = 30  # degree
 _CONVERGED = 0.01  # difference of two orders, as a share, above which there is a notice
-_OFF, _CHANCE = 0.1, 5.0  # mean of a normalised Hermite polynomial that N(0, I) does not have
+_OFF, _CHANCE = 0.1, 5.0  # mean of a normalized Hermite polynomial that N(0, I) does not have
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class Spectrum:
         )
 
 
-@checked
+@validate_types
 def measure_spectrum(
     source: nn.Module | Callable[..., Any] | Tensor | np.ndarray,
     world: Source | None = None,
@@ -124,7 +123,7 @@ def measure_spectrum(
             fit the source.
 
     Example:
-        >>> from isojepa.worlds import OrnsteinUhlenbeck, World
+        >>> from isojepa.data import OrnsteinUhlenbeck, World
         >>> spectrum = measure_spectrum(torch.sin, World(OrnsteinUhlenbeck(dim=1)))
         >>> round(spectrum.energy[0][3], 6) == round(math.exp(-1) / 6, 6)
         True
@@ -333,7 +332,7 @@ def _spectrum(
 def check_latents(z: np.ndarray) -> list[str]:
     """Check that latents (n, dim) are N(0, I), by the means of Hermite polynomials up to degree 4.
 
-    Each normalised polynomial has mean 0 and variance 1 under N(0, I). Returns notices for deviations that
+    Each normalized polynomial has mean 0 and variance 1 under N(0, I). Returns notices for deviations that
     are certain but small.
 
     Raises:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from isojepa.certificates.left_out import Refused, leave_out
-from isojepa.opening import check_expanded, check_stored
+from isojepa.io import check_expanded, check_stored
 
 _PLAIN = (int, float, str, bool, type(None))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from isojepa.certificates.left_out import leave_out
 from isojepa.certificates.tables import grouped
-from isojepa.opening import open_plain, size_of
+from isojepa.io import open_plain, size_of
 
 _LARGEST = 256 << 20  # bytes of a file; as numbers four times as many at most
 _LONGEST = 16 << 20  # characters of a line

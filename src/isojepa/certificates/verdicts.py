@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from isojepa.certificates import grades
 from isojepa.certificates.assumptions.line import FAILS, UNCLEAR, chance
 from isojepa.certificates.bound import Bound
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.recovery import Recovery
 from isojepa.certificates.rho import WORDS
+from isojepa.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate

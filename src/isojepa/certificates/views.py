@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isojepa.certificates.embeddings import Chunk, Embeddings
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 _BLOCKS = 20
 
@@ -30,7 +30,7 @@ def block_edges(n: int, dim: int) -> tuple[int, ...]:
 
 @dataclass
 class Sums:
-    """Sums over one block of pairs, about fixed centres; `products` and `squares` add both views."""
+    """Sums over one block of pairs, about fixed centers; `products` and `squares` add both views."""
 
     n: int
     h: np.ndarray

@@ -1,28 +1,190 @@
-"""The command `certify`: a record, an encoder of one's own, or files of embeddings."""
+"""Command `certify`: certificates of runs, encoders, embedding files, transitions and world models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
+from rich.cells import cell_len
 from rich.text import Text
 
 from isojepa import runs
-from isojepa.certificates import Certificate, certify, format_value, read_array, read_named
+from isojepa.certificates import (
+    Certificate,
+    DynamicsCertificate,
+    NamedAxis,
+    NamedLatents,
+    WorldModelCertificate,
+    certify,
+    certify_dynamics,
+    format_value,
+    read_array,
+    read_named,
+)
 from isojepa.certificates.grades import satisfies
 from isojepa.certificates.reading import read_actions
-from isojepa.cli.callables import embed_array, load_callable
-from isojepa.cli.named import print_named
-from isojepa.cli.printing import notes_told, out, print_json, progress_bar
-from isojepa.cli.tables import Column, print_table
-from isojepa.cli.transition import certify_transition, print_transition, print_world_model
+from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar, width_of
+from isojepa.cli.sources import embed_array, load_callable
+from isojepa.data.source import Source
+from isojepa.data.world import WorldSpec
 from isojepa.importing import is_callable_name
 from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
-from isojepa.training.records import Record
-from isojepa.worlds.source import Source
-from isojepa.worlds.world import WorldSpec
+from isojepa.training.run_directory import RunDirectory
+
+_NUMBERS = (
+    Column("axis", right=True),
+    Column("told apart"),
+    Column("rad", right=True),
+    Column("pair", right=True),
+    Column("departure", right=True),
+    Column("world's", right=True),
+    Column("dependence", right=True),
+    Column("straightened by"),
+)
+_LATENTS = (Column("latent", right=True), Column("rank", right=True), Column("linear", right=True))
+_WORDS = (
+    *("", "", "error in rad", "correlation across a pair", "departure from normal", "of it the world's"),
+    "dependence",
+    *("straightened by", "latent", "rank correlation", "linear correlation"),
+)
+_CUES = {"alone": "alone"}
+_NONE = "-"
+_GAP = 1  # between columns at least
+_LEGEND = (
+    "rad: standard error of the direction; pair: correlation across a pair; departure: from a normal law; "
+    "world's: what of that no encoder adds to; dependence: of a function of it on another axis, 0 for "
+    "independent ones"
+)
+
+
+def print_named(named: NamedLatents) -> None:
+    """Print the verdict, a line for each axis, every number and what is assumed."""
+    out.print(named.verdict, style=_tone(named))
+    if named.axes:
+        _print_axes(named)
+    lines = named.lines()
+    print_table(
+        (Column(), Column(), Column(prose=True)),
+        [(line.name, format_value(line), line.sentence) for line in lines],
+        indent=1,
+    )
+    for note in named.notes():
+        out.print(note)
+
+
+def _print_axes(named: NamedLatents) -> None:
+    """A line for each axis; where that is too wide, the same in words."""
+    matched = named.match is not None
+    columns = (*_NUMBERS, *(_LATENTS if matched else ()))
+    rows = [_cells(axis, matched) for axis in named.axes]
+    widths = [
+        max(cell_len(text) for text in (column.title, *cells))
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    if sum(widths) + _GAP * len(columns) < width_of():
+        print_table(columns, rows, indent=1)
+        legend = _LEGEND + ("; rank, linear: correlation with its latent." if matched else ".")
+        out.print(legend, style="dim")
+    else:
+        lines = [(row[0], _listed(_WORDS[1 : len(columns)], row[1:])) for row in rows]
+        print_table((Column("axis"), Column(prose=True)), lines, indent=1)
+
+
+def _cells(axis: NamedAxis, matched: bool) -> tuple[str, ...]:
+    block = f"block {axis.block[0]}-{axis.block[-1]}" if len(axis.block) > 1 else "by nothing"
+    numbers = (
+        str(axis.number),
+        _CUES.get(axis.cue, f"by {axis.cue}") if axis.named else block,
+        _number(axis.error, ".2g"),
+        _number(axis.correlation, ".3f"),
+        _number(axis.departure, ".2g"),
+        _number(axis.world_departure, ".2g"),
+        _number(axis.dependence, ".2f"),
+        axis.method or _NONE,
+    )
+    if not matched:
+        return numbers
+    latent = _NONE if axis.latent is None else str(axis.latent)
+    return (*numbers, latent, _number(axis.rank, ".4f"), _number(axis.linear, ".4f"))
+
+
+def _listed(words: Sequence[str], cells: Sequence[str]) -> str:
+    return ", ".join(
+        f"{word} {cell}".lstrip() for word, cell in zip(words, cells, strict=True) if cell != _NONE
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return _NONE if value is None else format(value, form)
+
+
+def _tone(named: NamedLatents) -> str:
+    return "bold green" if named.axes and named.count == len(named.axes) else "bold yellow"
+
+
+_TRANSITION_STYLES = {
+    **dict.fromkeys(("collapsed", "uninformative", "static"), "bold red"),
+    "short": "bold yellow",
+    "predictive": "bold green",
+    "true": "bold green",
+    "linear": "bold green",
+    "unclear": "bold yellow",
+    "nonlinear": "bold red",
+    "other": "bold red",
+    "unidentifiable": "bold red",
+}
+
+
+def certify_transition(
+    arrays: Mapping[str, Any], actions: Any, history: int, confidence: float, seed: int
+) -> DynamicsCertificate:
+    """Certify the transition of the arrays of a file under actions.
+
+    Args:
+        arrays: h, and where they are known h_next, z, z_next and episodes.
+        actions: in the form of h.
+        history: embeddings in a state.
+        confidence: of the intervals.
+        seed: draws what they are made of.
+    """
+    whole = {name: np.asarray(value) for name, value in arrays.items()}
+    episodes = whole.get("episodes")
+    return certify_dynamics(
+        whole["h"],
+        np.asarray(actions),
+        whole.get("h_next"),
+        whole.get("z"),
+        whole.get("z_next"),
+        None if episodes is None else episodes.reshape(-1),
+        history=history,
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def print_transition(found: DynamicsCertificate) -> None:
+    """Print verdict, reasons and numbers as text."""
+    _print_dynamics(found, [reason.sentence for reason in found.reasons])
+
+
+def print_world_model(certificate: WorldModelCertificate) -> None:
+    """Print verdict, warnings and every number with what it says and what it does not say."""
+    _print_dynamics(certificate, certificate.warnings)
+
+
+def _print_dynamics(certificate: DynamicsCertificate | WorldModelCertificate, remarks: Sequence[str]) -> None:
+    out.print()
+    out.print(certificate.sentence, style=_TRANSITION_STYLES[certificate.verdict])
+    for remark in remarks:
+        out.print(f"- {remark}")
+    print_table(
+        (Column(), Column(f"value [{100 * certificate.confidence:g} % interval]"), Column(prose=True)),
+        [(line.name, format_value(line), line.sentence) for line in certificate.lines()],
+        indent=1,
+    )
 
 
 @dataclass
@@ -56,11 +218,11 @@ class Certify:
 
     isojepa certify episodes.npz --actions episodes.npz::a --history 2
 
-    isojepa certify pairs.npz --unmix    # which axes are latents of their own? see isojepa unmix
+    isojepa certify pairs.npz --unmix    # which axes are single latents? see isojepa unmix
     """
 
     source: tyro.conf.Positional[Path]
-    """Record folder, file of embeddings, or encoder."""
+    """Run directory, file of embeddings, or encoder."""
     next: Path | None = None
     """File with embeddings of the second view of each pair."""
     latents: Path | None = None
@@ -75,7 +237,7 @@ class Certify:
     allow_train: bool = False
     """For a world model: accept episodes that it was trained on, and say so."""
     trust: tuple[str, ...] = ()
-    """For a world model: Python modules that may be imported to make it: those of classes of your own."""
+    """For a world model: Python modules that may be imported to make it: those of your own classes."""
     world: Spec = field(default_factory=WorldSpec)
     """For an encoder: the world to try it in."""
     actions: Path | None = None
@@ -90,7 +252,7 @@ class Certify:
     """Where rho or the rate comes from: design (of the pairs), states (true ones) or rate (of a known
     process). Without it nothing is more than conditional: it might be the embedding's own."""
     rate: float | None = None
-    """In place of rho: how fast the latents forget per step, rho = exp(-rate)."""
+    """Decorrelation rate of the latents per step, in place of rho: rho = exp(-rate)."""
     require: str | None = None
     """Exit with status 1 unless the grade is at least this: rotation, bounded, linear, conditional or
     partial."""
@@ -115,18 +277,18 @@ class Certify:
 
     def run(self) -> int:
         if self.require is not None:
-            satisfies("none", self.require)  # a grade that cannot be asked for is told before the work
+            satisfies("none", self.require)  # reject an unknown grade before the work
         if self.actions is not None:
             return self._run_transition(self.actions)
         if self.source.is_dir() and is_world_model(self.source):
             return self._run_world_model()
-        with notes_told(), progress_bar("certifying") as self._progress:
+        with print_notes(), progress_bar("certifying") as self._progress:
             certificate, points = self._certify()
         if self.json:
             print_json(certificate.to_dict())
         else:
             print_certificate(certificate)
-        if self.report is not None:  # a page that cannot be written does not take the numbers along
+        if self.report is not None:  # print the numbers even if the page cannot be written
             self._write_page(self.report, certificate, points)
             if not self.json:
                 out.print(f"\nOpen {self.report} in a browser.")
@@ -143,7 +305,7 @@ class Certify:
         if self.require is not None or self.report is not None:
             raise ValueError("require and report are for embeddings: leave them out, or use --json")
         run, episodes = runs.load_world_model(self.source, self.data, trust=self.trust)
-        with notes_told(), progress_bar("certifying") as progress:
+        with print_notes(), progress_bar("certifying") as progress:
             certificate = certify(
                 run,
                 episodes,
@@ -164,21 +326,23 @@ class Certify:
         if self.require is not None or self.source.is_dir() or is_callable_name(str(self.source)):
             raise ValueError("actions go with a file of embeddings, and without --require")
         arrays = self._read(read_named(self.source, _MORE))
-        found = certify_transition(arrays, read_actions(actions), self.history, self.confidence, self.seed)
+        transition = certify_transition(
+            arrays, read_actions(actions), self.history, self.confidence, self.seed
+        )
         if self.json:
-            print_json(found.to_dict())
+            print_json(transition.to_dict())
         else:
-            print_transition(found)
+            print_transition(transition)
         if self.report is not None:
-            with notes_told(), progress_bar("certifying") as self._progress:
+            with print_notes(), progress_bar("certifying") as self._progress:
                 certificate, points = self._of_arrays(arrays)
-            self._write_page(self.report, certificate, points | {"transition": found})
+            self._write_page(self.report, certificate, points | {"transition": transition})
             if not self.json:
                 out.print(f"\nOpen {self.report} in a browser.")
         return 0
 
     def _write_page(self, path: Path, certificate: Certificate, points: dict[str, Any]) -> None:
-        from isojepa.report import write_page  # only for those who draw
+        from isojepa.report import write_page  # imported to draw only
 
         write_page(
             path,
@@ -193,12 +357,14 @@ class Certify:
         )
 
     def _settings(self) -> dict[str, Any]:
-        """What was given, for the page: flags that were left alone are left out."""
-        given = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _UNTOLD}
-        given = {name: value for name, value in given.items() if value not in (None, False)}
+        """Flags that differ from their defaults, for the page."""
+        flags = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name not in _NOT_IN_REPORT
+        }
+        flags = {name: value for name, value in flags.items() if value not in (None, False)}
         if is_callable_name(str(self.source)) and self.data is None:
-            given["world"] = flatten(self.world)
-        return {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+            flags["world"] = flatten(self.world)
+        return {name: str(value) if isinstance(value, Path) else value for name, value in flags.items()}
 
     def _certify(self) -> tuple[Certificate, dict[str, Any]]:
         """The certificate, and the points that a page shows."""
@@ -280,8 +446,8 @@ class Certify:
         return certificate, points_of_arrays(arrays) if self.report else {}
 
     def _refuse_arrays(self, what: str, data: bool = False) -> None:
-        given = (self.next, self.latents, self.latents_next, self.rho, self.rho_from, self.rate)
-        if any(one is not None for one in given) or self.trajectory:
+        flags = (self.next, self.latents, self.latents_next, self.rho, self.rho_from, self.rate)
+        if any(one is not None for one in flags) or self.trajectory:
             raise ValueError(f"{what} brings its own next, latents and rho")
         if self.data is not None and not data:
             raise ValueError(f"{what} draws its own data")
@@ -289,7 +455,7 @@ class Certify:
 
 def is_world_model(path: Path) -> bool:
     """Whether a run directory is of a world model, by its config."""
-    config = Record.open(path).config
+    config = RunDirectory.open(path).config
     if config.get("made_from") != "python":
         return (config.get("encoder") or {}).get("name") == "world-model"
     recipe = (config.get("models") or {}).get("encoder") or {}
@@ -297,15 +463,20 @@ def is_world_model(path: Path) -> bool:
 
 
 _MORE = " (and --next, --latents likewise)"
-_UNTOLD = ("world", "report", "json")
-_TONES = {"rotation": "bold green", "bounded": "bold green", "refuted": "bold red", "collapsed": "bold red"}
-_STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
+_NOT_IN_REPORT = ("world", "report", "json")
+_GRADE_STYLES = {
+    "rotation": "bold green",
+    "bounded": "bold green",
+    "refuted": "bold red",
+    "collapsed": "bold red",
+}
+_VERDICT_STYLES = {"holds": "green", "fails": "bold red", "unclear": "yellow"}
 
 
 def print_certificate(certificate: Certificate) -> None:
-    """Print verdict, numbers and assumptions for a person."""
+    """Print verdict, numbers and assumptions as text."""
     out.print()
-    out.print(certificate.verdict, style=_TONES.get(certificate.grade, "bold yellow"))
+    out.print(certificate.verdict, style=_GRADE_STYLES.get(certificate.grade, "bold yellow"))
     interval = f"value [{100 * certificate.confidence:g} % interval]"
     print_table(
         (Column(), Column(interval), Column(prose=True)),
@@ -332,7 +503,7 @@ def _print_assumptions(certificate: Certificate) -> None:
         [
             (
                 item.name,
-                Text(item.verdict, style=_STYLES[item.verdict]),
+                Text(item.verdict, style=_VERDICT_STYLES[item.verdict]),
                 f"{item.sentence} {item.advice}".rstrip(),
             )
             for item in certificate.assumptions

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from isojepa.config import SECTIONS, Config, read_config, stray
-from isojepa.registry import Spec, assemble, components, find, settings
-from isojepa.settings import Setting
+from isojepa.registry import Setting, Spec, assemble, components, find, settings
 from isojepa.training.recipe import SYNONYMS, Recipe
 
 
@@ -23,20 +22,20 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
 
     Raises:
         ValueError: a component does not exist, or has no such setting.
-        SystemExit: help was asked for, or a flag is wrong; both are told.
+        SystemExit: help was requested, or a flag is wrong; printed.
     """
     common = getattr(command, "common", None) if {"-h", "--help"} & {*arguments} else None
     arguments = ["--help" if argument == "--help-all" else argument for argument in arguments]
     hints = typing.get_type_hints(command)
-    found = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
-    if not found:
+    config_fields = {name: hint for name, hint in hints.items() if hint in (Config, Spec)}
+    if not config_fields:
         return tyro.cli(command, prog=prog, args=arguments)
-    if Config in found.values():
+    if Config in config_fields.values():
         arguments = _expanded(arguments, "data" in hints)
     _check_flags(arguments, {name.replace("_", "-") for name in hints})
     start = _config_file(arguments, vars(command).get("start", Config))
     fields: list[Any] = []
-    for name, hint in found.items():
+    for name, hint in config_fields.items():
         if hint is Config:
             kind: Any = Annotated[_config_flags(start, arguments, common), tyro.conf.arg(name="")]
         else:
@@ -44,12 +43,12 @@ def parse(command: type, prog: str, arguments: list[str]) -> Any:
         flags = typing.get_args(kind)[0] if hint is Config else kind
         fields.append((name, kind, dataclasses.field(default_factory=flags)))
     if common is not None:
-        fields += _hidden(command, common | {*found})
+        fields += _hidden(command, common | {*config_fields})
     flagged = dataclasses.make_dataclass(command.__name__, fields, bases=(command,))
     flagged.__doc__ = command.__doc__
     parsed: Any = tyro.cli(flagged, prog=prog, args=arguments)
     values = {item.name: getattr(parsed, item.name) for item in dataclasses.fields(command) if item.init}
-    for name, hint in found.items():
+    for name, hint in config_fields.items():
         values[name] = _config(values[name]) if hint is Config else _spec(name, values[name])
     return command(**values)
 
@@ -108,8 +107,10 @@ def _config_flags(start: Config, arguments: list[str], common: Collection[str] |
     ]
     recipe: Any = Recipe
     if common is not None:
-        shown = {key.removeprefix("training.") for key in common if key.startswith("training.")}
-        recipe = dataclasses.make_dataclass("Recipe", _hidden(Recipe, shown), bases=(Recipe,), frozen=True)
+        common_keys = {key.removeprefix("training.") for key in common if key.startswith("training.")}
+        recipe = dataclasses.make_dataclass(
+            "Recipe", _hidden(Recipe, common_keys), bases=(Recipe,), frozen=True
+        )
     help_of_seed = "Random seed of initial weights, data, slices and the held-out set."
     seed = ("seed", Annotated[int, tyro.conf.arg(help=help_of_seed)], dataclasses.field(default=start.seed))
     default = dataclasses.field(default_factory=lambda: recipe(**vars(start.training)))
@@ -121,13 +122,13 @@ def _section_flags(
     section: str, kind: str, start: Spec, arguments: list[str], common: Collection[str] | None = None
 ) -> type:
     """A dataclass whose fields are the settings of the component that is chosen in a section."""
-    given = dict(_given(section, arguments))
-    cls = find(kind, given.get("name", start.name))
+    requested = dict(_given(section, arguments))
+    cls = find(kind, requested.get("name", start.name))
     default = start if type(start) is cls else None
-    known = settings(cls, given, default)
-    for key in given:
-        if key not in known and key != "name":
-            raise ValueError(stray(section, key, cls, known, given))
+    known_settings = settings(cls, requested, default)
+    for key in requested:
+        if key not in known_settings and key != "name":
+            raise ValueError(stray(section, key, cls, known_settings, requested))
     names = ", ".join(components(kind))
     name = Setting("name", str, typing.cast(Any, cls).name, f"One of {names}; `isojepa list`.")
     fields: list[Any] = [
@@ -138,7 +139,7 @@ def _section_flags(
             else Annotated[one.type, tyro.conf.Suppress],
             dataclasses.field(default=one.default),
         )
-        for one in (name, *known.values())
+        for one in (name, *known_settings.values())
     ]
     flags = dataclasses.make_dataclass(section.capitalize(), fields)
     flags.__doc__ = (cls.__doc__ or "").partition("\n")[0]

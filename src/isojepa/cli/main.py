@@ -1,12 +1,19 @@
-"""Parsing, and the promise that an error is one line that says what to do.
+"""Command line: the table of commands, errors as one line with exit code 2, and the reaction to signals.
 
-The modules of the commands are imported when a command is chosen: what only tells of them answers at once.
+A command's module is imported when the command runs: help and version are printed from the table alone.
+
+SIGINT and SIGTERM end a command within seconds, wherever it is. Python runs signal handlers between two of
+its own instructions; a command that compiles, decodes or waits in a library gets there late, or loses the
+KeyboardInterrupt in a callback. The system also writes the number of each signal to a file descriptor at
+once: the thread of `Deadline` reads it there, gives the command time to save and leave, and then ends the
+process. Saved files are complete, because files are replaced and never changed.
 """
 
 import contextlib
 import io
 import os
 import signal
+import socket
 import sys
 import threading
 import warnings
@@ -17,12 +24,54 @@ from typing import Any, NamedTuple, TextIO
 from rich.text import Text
 
 from isojepa import threads
-from isojepa.cli.deadline import Deadline
-from isojepa.importing import program
-from isojepa.names import choose
-from isojepa.places import Place, place
-from isojepa.terminal import Console, shortened, visible
+from isojepa.importing import lab_hint
+from isojepa.launch_env import RankInfo, rank_info
+from isojepa.terminal import Console, escape_control, truncate
+from isojepa.validation import choose
 from isojepa.version import __version__
+
+SECONDS_TO_SAVE = 3.5  # after a signal; with the end of the process and a busy machine less than five
+
+
+class Deadline:
+    """Ends this process some seconds after SIGINT or SIGTERM, until it is cancelled.
+
+    Args:
+        message: printed to standard error when the process is ended; nothing if empty.
+        seconds: that the command has to leave by itself.
+    """
+
+    def __init__(self, message: str, seconds: float = SECONDS_TO_SAVE) -> None:
+        self._message, self._seconds = message, seconds
+        self._cancelled = threading.Event()
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def cancel(self) -> None:
+        """Stop watching: the command has ended and the process continues."""
+        self._cancelled.set()
+        signal.set_wakeup_fd(self._before)
+        self._writer.close()
+
+    def _wait(self) -> None:
+        while number := self._reader.recv(1):
+            if number[0] in (signal.SIGINT, signal.SIGTERM):
+                if not self._cancelled.wait(self._seconds):
+                    _end_process(self._message)
+                break
+        self._reader.close()
+
+
+def _end_process(message: str) -> None:
+    if "multiprocessing" in sys.modules:
+        for child in sys.modules["multiprocessing"].active_children():
+            child.kill()
+    if message:
+        os.write(2, f"{message}\n".encode())
+    os._exit(130)
+
 
 GROUP = "isojepa.commands"  # entry points: dicts of name -> Command
 DESCRIPTION = "Train joint-embedding world models and certify that they recovered the world."
@@ -43,25 +92,25 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "demo": Command(
-        "isojepa.cli.commands",
+        "isojepa.cli.train",
         "Demo",
         "train",
         "Train on the spiral world and certify the result (half a minute).",
     ),
     "train": Command(
-        "isojepa.cli.commands",
+        "isojepa.cli.train",
         "Train",
         "train",
         "Train an encoder in a synthetic world, or a world model.",
     ),
     "pretrain": Command(
-        "isojepa.cli.pretrain", "Pretrain", "train", "Pretrain a backbone on images, without labels."
+        "isojepa.cli.images", "Pretrain", "train", "Pretrain a backbone on images, without labels."
     ),
     "views": Command(
-        "isojepa.cli.views", "Views", "train", "Show the augmented views that training would see."
+        "isojepa.cli.images", "ShowViews", "train", "Show the augmented views that training would see."
     ),
     "collect": Command(
-        "isojepa.cli.collect",
+        "isojepa.cli.environments",
         "Collect",
         "train",
         "Collect episodes of a Gymnasium environment under a policy.",
@@ -76,7 +125,7 @@ COMMANDS = {
         "isojepa.cli.certify", "Certify", "certify", "Certify that a representation is a world model."
     ),
     "gaussianity": Command(
-        "isojepa.cli.gaussianity",
+        "isojepa.cli.checks",
         "Gaussianity",
         "certify",
         "Test whether embeddings are N(0, I): every test's p-value.",
@@ -85,7 +134,7 @@ COMMANDS = {
         "isojepa.cli.unmix", "Unmix", "certify", "Identify latent components, where the data allow it."
     ),
     "audit": Command(
-        "isojepa.cli.audit",
+        "isojepa.cli.checks",
         "AuditEpisodes",
         "certify",
         "Audit recorded episodes: excitation, memory, assumptions.",
@@ -94,38 +143,41 @@ COMMANDS = {
         "isojepa.cli.align", "Align", "align", "Fit the map between two encoders and score their similarity."
     ),
     "same": Command(
-        "isojepa.cli.same", "Same", "align", "Test whether two encoders agree up to a rotation or linear map."
+        "isojepa.cli.align",
+        "Same",
+        "align",
+        "Test whether two encoders agree up to a rotation or linear map.",
     ),
     "transfer": Command(
-        "isojepa.cli.transfer", "Transfer", "align", "Carry a linear probe from one encoder to another."
+        "isojepa.cli.align", "Transfer", "align", "Carry a linear probe from one encoder to another."
     ),
     "evaluate": Command(
-        "isojepa.cli.evaluate",
+        "isojepa.cli.environments",
         "Evaluate",
         "plan",
         "Plan with a world model; success beside random and oracle.",
     ),
     "probe": Command(
-        "isojepa.cli.probe", "Probe", "inspect", "Probe frozen features: linear, k-NN, kernel, few-shot."
+        "isojepa.cli.inspection", "Probe", "inspect", "Probe frozen features: linear, k-NN, kernel, few-shot."
     ),
     "select": Command(
-        "isojepa.cli.select",
+        "isojepa.cli.inspection",
         "Select",
         "inspect",
         "Choose the run to keep from training losses, without labels.",
     ),
     "look": Command(
-        "isojepa.cli.look", "Look", "inspect", "Write a page that shows what an image model sees."
+        "isojepa.cli.images", "LookAtModel", "inspect", "Write a page that shows what an image model sees."
     ),
-    "report": Command("isojepa.cli.commands", "Report", "inspect", "Write the page of a finished run."),
+    "report": Command("isojepa.cli.train", "Report", "inspect", "Write the page of a finished run."),
     "export": Command(
-        "isojepa.cli.export", "Export", "inspect", "Export a trained model as timm, safetensors or ONNX."
+        "isojepa.cli.inspection", "Export", "inspect", "Export a trained model as timm, safetensors or ONNX."
     ),
     "list": Command(
-        "isojepa.cli.commands", "List", "inspect", "List the components that flags and configs accept."
+        "isojepa.cli.train", "List", "inspect", "List the components that flags and configs accept."
     ),
 }
-LAB = ("theory", "sweep", "study")  # commands of isojepa-lab
+LAB = ("theory", "sweep", "study", "stress")  # commands of isojepa-lab
 _RESUMABLE = ("demo", "train", "pretrain", "collect", "sweep", "study")
 
 
@@ -134,8 +186,8 @@ def commands() -> dict[str, Command]:
     table = dict(COMMANDS)
     for entry in metadata.entry_points(group=GROUP):
         try:
-            table |= {**entry.load(), **table}  # ours keep their meaning
-        except Exception as error:  # one broken distribution must not take the other commands along
+            table |= {**entry.load(), **table}  # the package's own commands take precedence
+        except Exception as error:  # a broken distribution must not disable other commands
             message = f"the commands of {entry.value} could not be loaded: {type(error).__name__}: {error}"
             warnings.warn(message, stacklevel=2)
     return table
@@ -145,16 +197,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 well, 1 a run that failed, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what its encoding lacks is spelt out, not an error
+        if isinstance(stream, io.TextIOWrapper):  # characters that its encoding lacks are escaped
             stream.reconfigure(errors="backslashreplace")
     console = Console(stderr=True, soft_wrap=True)
-    here, deadline = Place(), None
+    here, deadline = RankInfo(), None
     resumable = bool(arguments) and arguments[0] in _RESUMABLE
-    stopped = "stopped" + "; the same command goes on from the last checkpoint" * resumable
+    stopped = "stopped" + "; the same command resumes from the last checkpoint" * resumable
     try:
-        here = place()
+        here = rank_info()
         if threading.current_thread() is threading.main_thread():
-            # a scheduler's polite kill saves a checkpoint just as Ctrl-C does, which scripts' jobs ignore
+            # SIGTERM saves a checkpoint as Ctrl-C does; background jobs of scripts ignore SIGINT
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.default_int_handler)
             deadline = Deadline(stopped if here.first else "")
@@ -165,25 +217,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             _print_help()
             return 0
         command = _parse(arguments[0], arguments[1:])
-        from isojepa.training.loop import RunWarning
+        from isojepa.training.run import RunWarning
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RunWarning)  # the commands tell it in their own words
+            warnings.simplefilter("ignore", RunWarning)  # the commands print the reason themselves
             warnings.showwarning = _show_warning
             return int(command.run())
     except KeyboardInterrupt:
         if here.first:
             console.print(stopped)
         return 130
-    except BrokenPipeError:  # the reader of our output, e.g. head, has seen enough
+    except BrokenPipeError:  # the reader of the output, e.g. head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if _speaks(here):
-            console.print(Text.assemble(("error:", "bold red"), f" {shortened(_one_line(error))}"))
+            console.print(Text.assemble(("error:", "bold red"), f" {truncate(_one_line(error))}"))
         return 2
     finally:
-        if deadline is not None and argv is not None:  # else the process ends, which may take long too
+        if (
+            deadline is not None and argv is not None
+        ):  # otherwise the process ends, which the deadline covers too
             deadline.cancel()
 
 
@@ -202,16 +256,15 @@ def _print_help() -> None:
 
 
 def _parse(name: str, arguments: list[str]) -> Any:
-    """The command that was asked for, with its flags filled in.
+    """The command with its flags filled in.
 
     Raises:
         ValueError: there is no such command.
-        SystemExit: its help was asked for, or a flag is wrong; both are told.
+        SystemExit: help was requested, or a flag is wrong; printed.
     """
     table = commands()
     if name in LAB and name not in table:
-        hint = f"{program('pip')} install -c constraints.txt -e lab in the clone of isojepa"
-        raise ValueError(f"{name} is a command of isojepa-lab, which is not installed: {hint}")
+        raise ValueError(f"{name} is a command of isojepa-lab, which is not installed: {lab_hint()}")
     chosen = choose("command", name, table)
     threads.prepare()
     from isojepa.cli.flags import parse
@@ -219,20 +272,20 @@ def _parse(name: str, arguments: list[str]) -> Any:
     kind = getattr(import_module(chosen.module), chosen.name)
     if all(map(str.isprintable, arguments)):
         return parse(kind, f"isojepa {name}", arguments)
-    with _made_visible():  # the parser repeats what it does not understand
+    with _escaped_output():  # the parser repeats unknown arguments
         return parse(kind, f"isojepa {name}", arguments)
 
 
 @contextlib.contextmanager
-def _made_visible() -> Iterator[None]:
-    """What is written inside is shown at the end, without anything that a terminal would obey."""
-    written, told = io.StringIO(), io.StringIO()
+def _escaped_output() -> Iterator[None]:
+    """Context manager: print output at its end, with control characters escaped."""
+    written, errors = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stdout(written), contextlib.redirect_stderr(told):
+        with contextlib.redirect_stdout(written), contextlib.redirect_stderr(errors):
             yield
     finally:
-        sys.stdout.write(visible(written.getvalue()))
-        sys.stderr.write(visible(told.getvalue()))
+        sys.stdout.write(escape_control(written.getvalue()))
+        sys.stderr.write(escape_control(errors.getvalue()))
 
 
 def _show_warning(
@@ -243,14 +296,14 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """As Python shows warnings, but for what a terminal would obey."""
+    """Print a warning with control characters escaped."""
     text = warnings.formatwarning(message, category, filename, lineno, line)
-    (file or sys.stderr).write(visible(text))
+    (file or sys.stderr).write(escape_control(text))
 
 
-def _speaks(here: Place) -> bool:
-    """Whether this rank tells an error: the first does, and on other nodes one that never met it."""
-    team = sys.modules.get("isojepa.training.team")
+def _speaks(here: RankInfo) -> bool:
+    """Whether this rank prints an error: the first rank, or the first of a node that never met it."""
+    team = sys.modules.get("isojepa.training.distributed")
     return here.first or (here.local_rank == 0 and not (team is not None and team.has_met()))
 
 

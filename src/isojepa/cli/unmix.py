@@ -12,27 +12,27 @@ from isojepa.certificates import NamedLatents, read_array, read_named
 from isojepa.certificates.cases import Case, of_arrays
 from isojepa.certificates.embeddings import forget_pages, to_float64
 from isojepa.certificates.named import describe_axes
-from isojepa.cli.named import print_named
-from isojepa.cli.printing import notes_told, out, print_json, progress_bar
-from isojepa.files import write_whole
-from isojepa.unmix import Unmixing, unmix
+from isojepa.cli.certify import print_named
+from isojepa.cli.printing import out, print_json, print_notes, progress_bar
+from isojepa.io import write_whole
+from isojepa.unmixing import Unmixing, unmix
 
 _MORE = " (and --next, --latents likewise)"
 _PIECE = 1 << 20  # numbers that are straightened at once
-_UNTOLD = ("file", "report", "json")
+_NOT_IN_REPORT = ("file", "report", "json")
 
 
 @dataclass
 class Unmix:
     """Identify latent components, where the data allow it.
 
-    An embedding that is a rotation of the latents is turned back, up to order and sign, by what tells latents
-    apart: laws that are not normal, and rates that differ. What nothing tells apart stays a block, and that
-    is said; it is a result, not an error. Each named axis is straightened by its diffusion.
+    A rotation of the latents is undone, up to order and sign, where their distributions are not normal or
+    their rates differ (as in ICA). Components that cannot be separated stay a block: that is a result, not an
+    error. The monotone distortion of each identified component is undone by its diffusion.
 
     FILE is npy (samples, dim), or npz, pt, safetensors, HDF5, Parquet or CSV with arrays h, and where they
     are known h_next and z. Second views, or paths, show rates; latents show how right it is, and are not
-    used. An array of another name is FILE::NAME. docs/unmix.md tells more.
+    used. An array of another name is FILE::NAME. See docs/unmix.md.
 
     isojepa unmix pairs.npz
 
@@ -76,20 +76,22 @@ class Unmix:
 
     def run(self) -> int:
         arrays = self._read()
-        with notes_told(), progress_bar("unmixing") as progress:
+        with print_notes(), progress_bar("unmixing") as progress:
             case = of_arrays(
                 arrays["h"], arrays.get("h_next"), arrays.get("z"), None, None, self.paths, self.drop_bad_rows
             )
-            found = self._unmix(case, progress)
+            result = self._unmix(case, progress)
             progress(4, 4, "latents")
-            named = describe_axes(found, case.embeddings, self.confidence)
+            named = describe_axes(result, case.embeddings, self.confidence)
         if self.json:
-            told = found.to_dict()
-            print_json(told | {"match": None if named.match is None else asdict(named.match)})
+            numbers = result.to_dict()
+            print_json(numbers | {"match": None if named.match is None else asdict(named.match)})
         else:
             out.print()
             print_named(named)
-        self._write(arrays["h"], case, found, named)  # what cannot be written does not take the numbers along
+        self._write(
+            arrays["h"], case, result, named
+        )  # what cannot be written does not take the numbers along
         return 0
 
     def _read(self) -> dict[str, Any]:
@@ -127,8 +129,12 @@ class Unmix:
         if self.report is not None:
             from isojepa.report.unmixing import write_unmixing  # only for those who write a page
 
-            given = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _UNTOLD}
-            config = {name: str(value) for name, value in given.items() if value not in (None, False)}
+            flags = {
+                item.name: getattr(self, item.name)
+                for item in fields(self)
+                if item.name not in _NOT_IN_REPORT
+            }
+            config = {name: str(value) for name, value in flags.items() if value not in (None, False)}
             write_unmixing(self.report, found, named, case.embeddings, title=str(self.file), config=config)
         written = [str(path) for path in (self.out, self.save, self.report) if path is not None]
         if written and not self.json:

@@ -1,40 +1,25 @@
-"""Small convolutional networks for images, and AlexNet, VGG-16 and SqueezeNet.
+"""Small convolutional networks for images of 16 to 64 pixels, and that of the published pixel experiments.
 
-Convolutional backbones for small pictures, 16 to 64 pixels: two quick ones of any widths, and a ResNet-18.
+`ConvNet` is a sequence of 3x3 convolutions of stride 2 with batch normalization and ReLU, averaged over
+positions: with widths 16-32-64-128 a training step on images of 28 pixels costs a few milliseconds per
+hundred on one core. `SmallResNet` is the ResNet-18 of He et al. (2016) with the stem of their CIFAR networks:
+a 3x3 convolution of stride 1 and no max-pool, so an image of 28 pixels has 4x4 positions in the last stage.
+`GridNet` is for training on a CPU: its first convolution already halves the image, and its features are
+averages over quarters of the image, so that they encode location. None needs an extra. Their names are
+"convnet", or "convnet-32-64-128" for other widths, "gridnet" likewise, and "resnet18-small", or
+"resnet18-small-16" for another width of the first stage. Weights are initialized as by He et al. (2015):
+normal with variance 2 / (9 channels out).
 
-`ConvNet` halves the picture from one 3x3 convolution to the next, with batch normalisation and ReLU behind
-each, and averages what is left over the positions: with widths 16-32-64-128 a training step of 28-pixel
-pictures costs a few milliseconds for each hundred on one core. `SmallResNet` is the ResNet-18 of He et al.
-(2016) with the stem that their CIFAR networks have: a 3x3 convolution of stride 1 and no max-pool, so that a
-picture of 28 pixels still has 4x4 positions in the last stage. `GridNet` is for training on a processor: its
-first convolution already halves the picture, and its features are averages over the quarters of the picture
-in place of the whole, so that they tell where something is. None needs an extra. Their names are "convnet",
-or "convnet-32-64-128" for other widths, "gridnet" likewise, and "resnet18-small", or "resnet18-small-16" for
-another width of the first stage.
-
-Weights are drawn as He et al. (2015) do: normal with variance 2 / (9 channels out).
-
-The convolutional encoder of the published pixel experiments: four halvings, an average, two linear maps.
+`Conv` is the convolutional encoder of the published pixel experiments: four halvings, an average, two linear
+maps.
 
     4 x [Conv 4x4, stride 2, padding 1 -> BatchNorm -> GELU], channels 3k -> 32 -> 64 -> 128 -> 256
     AvgPool(4) -> Linear(256, 256) -> BatchNorm -> GELU -> Linear(256, dim)
 
-Klindt, LeCun & Balestriero (2026), "When Does LeJEPA Learn a World Model?", Appendix D. Built is what the
-paper lists, with 4x4 kernels throughout and biases everywhere: 757,922 parameters for one frame and two
-latents. Its text says about 1.1 million, which no reading of the list gives. Without BatchNorm, its authors
-report, 36 % of their runs collapsed.
-
-A velocity cannot be seen in one frame: `frames` of them, one behind the other in the channels, are taken too.
-
-AlexNet, VGG-16 and SqueezeNet: the convolutions of networks that others trained, pooled over positions.
-
-    alexnet      Krizhevsky (2014), five convolutions, 256 features
-    vgg16        Simonyan & Zisserman (2015), thirteen, 512
-    squeezenet   Iandola et al. (2016), version 1.1, a convolution and eight fire modules, 512
-
-They have no normalisation: what they are good for are weights of others, which `load_weights` puts into them;
-drawn weights, as He et al. (2015) do, are what those are compared with. timm has none of the three in this
-form. Their names stand beside those of `convnets`.
+Klindt, LeCun & Balestriero (2026), "When Does LeJEPA Learn a World Model?", Appendix D, as the paper lists
+it, with 4x4 kernels and biases throughout: 757,922 parameters for one frame and two latents. Its text states
+about 1.1 million, which no reading of the list gives. Without BatchNorm, its authors report, 36 % of their
+runs collapsed. One frame shows no velocity: `frames` of them may be stacked in the channels.
 """
 
 import itertools
@@ -46,25 +31,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
+from isojepa.validation import check_count, validate_types
 
 WIDTHS = (16, 32, 64, 128)
 _NAMED = {"convnet": WIDTHS, "gridnet": (64, 128, 256), "resnet18-small": (64,)}  # with their widths
-NAMES = tuple(_NAMED)  # beside those of timm
-_GRID = 2  # parts of a side over which a GridNet averages
+_GRID = 2  # a GridNet averages over 2 x 2 parts of the image
 _STAGES = (1, 2, 4, 8)  # widths of a ResNet's stages, in multiples of the first
 
 
 class _Pooled(nn.Module):
-    """What the two have in common: pooled maps of features."""
+    """Base of the networks: pooled feature maps."""
 
     num_features: int
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Maps (batch, channels, height, width) of features."""
+        """Feature maps (batch, channels, height, width)."""
         raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,12 +57,12 @@ class _Pooled(nn.Module):
 
 
 class ConvNet(_Pooled):
-    """3x3 convolutions of stride 2 but for the first, each with batch normalisation and ReLU.
+    """3x3 convolutions, of stride 2 after the first, each with batch normalization and ReLU.
 
     Args:
-        in_channels: of a picture.
-        widths: channels behind each convolution.
-        seed: draws the initial weights.
+        in_channels: channels of an image.
+        widths: channels after each convolution.
+        seed: initializes the weights.
 
     Example:
         >>> net = ConvNet(in_channels=1)
@@ -86,25 +70,25 @@ class ConvNet(_Pooled):
         (torch.Size([2, 128]), torch.Size([2, 128]))
     """
 
-    @checked
+    @validate_types
     def __init__(self, in_channels: int = 3, widths: Sequence[int] = WIDTHS, seed: int = 0) -> None:
         super().__init__()
         self.body = _strided(in_channels, widths, seed, first=(3, 1))
         self.num_features = widths[-1]
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Maps of features, a side 2 ** (convolutions - 1) times smaller."""
+        """Feature maps, a side 2 ** (convolutions - 1) times smaller."""
         maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
         return maps
 
 
 class GridNet(_Pooled):
-    """Convolutions of stride 2, 4x4 and then 3x3, whose maps are averaged over the quarters of the picture.
+    """Convolutions of stride 2, 4x4 and then 3x3, whose maps are averaged over the quarters of the image.
 
     Args:
-        in_channels: of a picture.
-        widths: channels behind each convolution; there are four features for each of the last.
-        seed: draws the initial weights.
+        in_channels: channels of an image.
+        widths: channels after each convolution; each of the last gives four features.
+        seed: initializes the weights.
 
     Example:
         >>> net = GridNet(in_channels=1)
@@ -112,7 +96,7 @@ class GridNet(_Pooled):
         (torch.Size([2, 1024]), torch.Size([2, 1024]))
     """
 
-    @checked
+    @validate_types
     def __init__(
         self, in_channels: int = 3, widths: Sequence[int] = _NAMED["gridnet"], seed: int = 0
     ) -> None:
@@ -121,17 +105,17 @@ class GridNet(_Pooled):
         self.num_features = widths[-1] * _GRID**2
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Maps of features, a side 2 ** convolutions times smaller."""
+        """Feature maps, a side 2 ** convolutions times smaller."""
         maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
         return maps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features (batch, num_features), averaged over the quarters of the picture."""
+        """Features (batch, num_features), averaged over the quarters of the image."""
         return F.adaptive_avg_pool2d(self.forward_features(x), _GRID).flatten(1)
 
 
 class _Block(nn.Module):
-    """Two convolutions beside a shortcut."""
+    """A residual block of two convolutions."""
 
     def __init__(self, n_in: int, n_out: int, stride: int, source: torch.Generator) -> None:
         super().__init__()
@@ -151,17 +135,17 @@ class SmallResNet(_Pooled):
     """ResNet-18 with a 3x3 stem of stride 1 and no max-pool.
 
     Args:
-        in_channels: of a picture.
+        in_channels: channels of an image.
         width: channels of the first stage; 64 is ResNet-18, with 512 features.
         blocks: in each of the four stages.
-        seed: draws the initial weights.
+        seed: initializes the weights.
 
     Example:
         >>> SmallResNet(in_channels=1, width=8)(torch.zeros(2, 1, 28, 28)).shape
         torch.Size([2, 64])
     """
 
-    @checked
+    @validate_types
     def __init__(self, in_channels: int = 3, width: int = 64, blocks: int = 2, seed: int = 0) -> None:
         super().__init__()
         check_count("in_channels", in_channels)
@@ -180,13 +164,13 @@ class SmallResNet(_Pooled):
         self.num_features = sizes[-1]
 
     def forward_features(self, x: Tensor) -> Tensor:
-        """Maps of features, a side eight times smaller."""
+        """Feature maps, a side eight times smaller."""
         maps: Tensor = self.stages(self.stem(x))
         return maps
 
 
 def small_model(name: str, in_channels: int = 3, seed: int = 0) -> _Pooled | None:
-    """The network of a name; None if it is not one of these.
+    """The network of a name, or None for other names.
 
     Raises:
         ValueError: a width is no positive integer.
@@ -206,7 +190,7 @@ def small_model(name: str, in_channels: int = 3, seed: int = 0) -> _Pooled | Non
 
 
 def small_dim(name: str) -> int | None:
-    """Dimension of the features of the network of a name, which is not built; None if it is not one of these.
+    """Dimension of the features of the network of a name, without building it; None for other names.
 
     Raises:
         ValueError: a width is no positive integer.
@@ -220,23 +204,53 @@ def small_dim(name: str) -> int | None:
     return None if kind is None else widths[-1] * features[kind]
 
 
+class _NetworkSpec(Spec):
+    """A network of this module by the name of its spec, with the usual widths."""
+
+    def build(self, context: Context) -> nn.Module:
+        network = small_model(self.name, 3 if context.shapes is None else context.shapes[0][0], context.seed)
+        assert network is not None
+        return network
+
+    def feature_dim(self, context: Context) -> int | None:
+        return small_dim(self.name)
+
+
+@register("backbone", "convnet")
+@dataclass(frozen=True)
+class ConvNetSpec(_NetworkSpec):
+    """Strided convolutions, averaged over positions; convnet-32-64-128 for other widths."""
+
+
+@register("backbone", "gridnet")
+@dataclass(frozen=True)
+class GridNetSpec(_NetworkSpec):
+    """Strided convolutions, averaged over quarters of the image; for training on a CPU."""
+
+
+@register("backbone", "resnet18-small")
+@dataclass(frozen=True)
+class SmallResNetSpec(_NetworkSpec):
+    """ResNet-18 with a 3x3 stem of stride 1; resnet18-small-16 for another width."""
+
+
 def _named(name: str) -> tuple[str | None, Sequence[int]]:
-    """The kind of network that a name says and its widths, the default ones where it says none."""
-    for known, default in _NAMED.items():
-        if name == known or name.startswith(f"{known}-"):
-            words = name.removeprefix(known).split("-")[1:]
+    """The kind of network and its widths in a name; by default the usual widths."""
+    for kind, default in _NAMED.items():
+        if name == kind or name.startswith(f"{kind}-"):
+            words = name.removeprefix(kind).split("-")[1:]
             if not all(word.isdecimal() for word in words):
-                raise ValueError(f"widths behind {known!r} must be positive integers, got {name!r}")
-            if known == "resnet18-small" and len(words) > 1:
-                raise ValueError(f"{known!r} must have one width behind it at most, got {name!r}")
-            return known, [int(word) for word in words] or default
+                raise ValueError(f"widths after {kind!r} must be positive integers, got {name!r}")
+            if kind == "resnet18-small" and len(words) > 1:
+                raise ValueError(f"{kind!r} must have one width after it at most, got {name!r}")
+            return kind, [int(word) for word in words] or default
     return None, ()
 
 
 def _strided(in_channels: int, widths: Sequence[int], seed: int, first: tuple[int, int]) -> nn.Sequential:
-    """Convolutions, batch normalisation and ReLU: 3x3 of stride 2, the first of its own side and stride.
+    """Convolutions, batch normalization and ReLU: 3x3 of stride 2, the first of the given side and stride.
 
-    Channels last, weights and pictures: a third less time on a processor; a ResNet-18 gains nothing.
+    Channels-last weights and images take a third less time on a CPU; a ResNet-18 gains nothing.
     """
     sizes = [check_count("in_channels", in_channels), *(check_count("width", width) for width in widths)]
     if len(sizes) < 2:
@@ -248,14 +262,14 @@ def _strided(in_channels: int, widths: Sequence[int], seed: int, first: tuple[in
         layer = _convolution(n_in, n_out, stride, source, side, padding=1)
         parts += [layer, nn.BatchNorm2d(n_out), nn.ReLU()]
     body = nn.Sequential(*parts)
-    body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its stubs lack it
+    body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in its stubs
     return body
 
 
 def _convolution(
     n_in: int, n_out: int, stride: int, source: torch.Generator, side: int = 3, padding: int | None = None
 ) -> nn.Conv2d:
-    """A convolution without bias, which the normalisation behind it would take away."""
+    """A convolution without bias, which the following normalization would cancel."""
     padding = side // 2 if padding is None else padding
     layer: nn.Conv2d = nn.utils.skip_init(
         nn.Conv2d, n_in, n_out, side, stride=stride, padding=padding, bias=False
@@ -270,24 +284,24 @@ _HALVED = 2 ** len(CONV_WIDTHS)
 
 
 class Conv(nn.Module):
-    """Pictures (batch, 3 frames, size, size) to embeddings (batch, dim).
+    """Images (batch, 3 frames, size, size) to embeddings (batch, dim).
 
     Args:
         dim: of the embedding.
-        frames: number of frames in a picture's channels.
-        size: side of the pictures in pixels, a multiple of 16; 64 is published.
-        batch_norm: normalise over the batch behind each layer but the last.
-        seed: draws the initial weights.
+        frames: number of frames in the channels of an image.
+        size: side of the images in pixels, a multiple of 16; 64 is published.
+        batch_norm: batch normalization after each layer but the last.
+        seed: initializes the weights.
 
     Raises:
-        ValueError: a setting is out of range; or, when it is called, pictures are of another size.
+        ValueError: a setting is out of range; or, in a call, images have another size.
 
     Example:
         >>> Conv(dim=2)(torch.zeros(4, 3, 64, 64)).shape, sum(p.numel() for p in Conv(dim=2).parameters())
         (torch.Size([4, 2]), 757922)
     """
 
-    @checked
+    @validate_types
     def __init__(
         self, dim: int, frames: int = 1, size: int = 64, batch_norm: bool = True, seed: int = 0
     ) -> None:
@@ -301,21 +315,21 @@ class Conv(nn.Module):
         for n_in, n_out in itertools.pairwise((3 * frames, *CONV_WIDTHS)):
             norm = [nn.BatchNorm2d(n_out)] if batch_norm else []
             parts += [_conv_convolution(n_in, n_out, source), *norm, nn.GELU()]
-        # channels last, weights and pictures: 15 % less time for a step on a processor
+        # channels-last weights and images: 15 % less time per step on a CPU
         self.body = nn.Sequential(*parts)
-        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its stubs lack it
+        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in its stubs
         last = CONV_WIDTHS[-1]
         norm1 = [nn.BatchNorm1d(last)] if batch_norm else []
         self.head = nn.Sequential(linear(last, last, source), *norm1, nn.GELU(), linear(last, dim, source))
         self.dim, self.frames, self.size = dim, frames, size
-        self.batch_norm, self.seed = batch_norm, seed  # with these, what a record makes it again from
+        self.batch_norm, self.seed = batch_norm, seed  # from which a run directory rebuilds it
 
     def forward(self, x: Tensor) -> Tensor:
         """The embedding."""
-        wanted = (3 * self.frames, self.size, self.size)
-        if x.ndim != 4 or tuple(x.shape[1:]) != wanted:
+        shape = (3 * self.frames, self.size, self.size)
+        if x.ndim != 4 or tuple(x.shape[1:]) != shape:
             raise ValueError(
-                f"pictures must be (batch, {wanted[0]}, {self.size}, {self.size}), for which the encoder was "
+                f"images must be (batch, {shape[0]}, {self.size}, {self.size}), for which the encoder was "
                 f"built, got {tuple(x.shape)}: set its size and frames"
             )
         maps: Tensor = self.body(x.contiguous(memory_format=torch.channels_last))
@@ -329,11 +343,11 @@ class ConvSpec(Spec):
     """The convolutional encoder of the published pixel experiments."""
 
     dim: int | None = None
-    """Embedding dimension; the number of latents if none is given."""
+    """Embedding dimension; by default the number of latents."""
     frames: int = 1
-    """Frames in a picture's channels."""
+    """Number of frames in the channels of an image."""
     batch_norm: bool = True
-    """Normalise over the batch behind each layer but the last."""
+    """Batch normalization after each layer but the last."""
 
     def resolve(self, context: Context) -> "ConvSpec":
         return replace(self, dim=self.embedding(context))
@@ -342,7 +356,7 @@ class ConvSpec(Spec):
         shape = None if context.shapes is None else context.shapes[0]
         if shape is None or len(shape) != 3 or shape[0] != 3 * self.frames or shape[1] != shape[2]:
             raise ValueError(
-                f"encoder 'conv' takes square pictures of {3 * self.frames} channels, three for each of "
+                f"encoder 'conv' takes square images of {3 * self.frames} channels, three for each of "
                 f"{self.frames} frames, got observations of shape {shape}"
             )
         return Conv(self.embedding(context), self.frames, shape[1], self.batch_norm, context.seed)
@@ -352,133 +366,11 @@ class ConvSpec(Spec):
 
 
 def _conv_convolution(n_in: int, n_out: int, source: torch.Generator) -> nn.Conv2d:
-    """A halving convolution with torch's own initial law, uniform on +-1/sqrt(inputs)."""
+    """A halving convolution with torch's default initialization, uniform on +-1/sqrt(inputs)."""
     layer: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, n_in, n_out, 4, stride=2, padding=1)
     bound = 1 / math.sqrt(layer.weight[0].numel())
     with torch.no_grad():
         for parameter in (layer.weight, layer.bias):
             assert parameter is not None
             parameter.uniform_(-bound, bound, generator=source)
-    return layer
-
-
-DIMS = {"alexnet-features": 256, "vgg16-features": 512, "squeezenet-features": 512}  # of the features
-CLASSIC_NAMES = tuple(DIMS)
-_VGG = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512)  # 0: the side is halved
-_FIRES = ((16, 64), (16, 64), (), (32, 128), (32, 128), (), (48, 192), (48, 192), (64, 256), (64, 256))
-
-
-class Classic(nn.Module):
-    """Layers one behind another, averaged over the positions.
-
-    Args:
-        layers: from pictures to maps.
-        num_features: channels of the maps.
-        seed: draws the weights.
-    """
-
-    def __init__(self, layers: list[nn.Module], num_features: int, seed: int) -> None:
-        super().__init__()
-        self.layers, self.num_features = nn.Sequential(*layers), num_features
-        source = generator(seed, "init")
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d):
-                fan_in = part.weight[0].numel()
-                with torch.no_grad():
-                    part.weight.normal_(0.0, math.sqrt(2 / fan_in), generator=source)
-                    if part.bias is not None:
-                        part.bias.zero_()
-
-    def forward_features(self, x: Tensor) -> Tensor:
-        """Maps (batch, num_features, height, width)."""
-        maps: Tensor = self.layers(x)
-        return maps
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Features (batch, num_features)."""
-        return self.forward_features(x).mean((-2, -1))
-
-
-class Fire(nn.Module):
-    """Few channels, and behind them two convolutions side by side."""
-
-    def __init__(self, n_in: int, few: int, each: int) -> None:
-        super().__init__()
-        self.squeeze = _conv(n_in, few, 1)
-        self.one, self.three = _conv(few, each, 1), _conv(few, each, 3, padding=1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(batch, 2 each, height, width)."""
-        inner = self.squeeze(x).relu()
-        return torch.cat((self.one(inner).relu(), self.three(inner).relu()), 1)
-
-
-def classic(name: str, in_channels: int = 3, seed: int = 0) -> Classic | None:
-    """The network of a name; None if it is not one of these.
-
-    Example:
-        >>> net = classic("squeezenet-features")
-        >>> net(torch.zeros(2, 3, 64, 64)).shape, classic("resnet50") is None
-        (torch.Size([2, 512]), True)
-    """
-    if name not in CLASSIC_NAMES:
-        return None
-    check_count("in_channels", in_channels)
-    layers = {CLASSIC_NAMES[0]: _alexnet, CLASSIC_NAMES[1]: _vgg16, CLASSIC_NAMES[2]: _squeezenet}[name](
-        in_channels
-    )
-    return Classic(layers, DIMS[name], seed)
-
-
-def _alexnet(n_in: int) -> list[nn.Module]:
-    return [
-        _conv(n_in, 64, 11, stride=4, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, 2),
-        _conv(64, 192, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, 2),
-        _conv(192, 384, 3, padding=1),
-        nn.ReLU(),
-        _conv(384, 256, 3, padding=1),
-        nn.ReLU(),
-        _conv(256, 256, 3, padding=1),
-        nn.ReLU(),
-    ]
-
-
-def _vgg16(n_in: int) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for width in _VGG:
-        if width:
-            layers += [_conv(n_in, width, 3, padding=1), nn.ReLU()]
-            n_in = width
-        else:
-            layers.append(nn.MaxPool2d(2, 2))
-    return layers
-
-
-def _squeezenet(n_in: int) -> list[nn.Module]:
-    # the published weights are for an input padded below and on the right where its side is even
-    layers: list[nn.Module] = [_Same(), _conv(n_in, 64, 3, stride=2), nn.ReLU(), nn.MaxPool2d(3, 2)]
-    width = 64
-    for sizes in _FIRES:
-        if sizes:
-            layers.append(Fire(width, *sizes))
-            width = 2 * sizes[1]
-        else:
-            layers.append(nn.MaxPool2d(3, 2))
-    return layers
-
-
-class _Same(nn.Module):
-    """Zeros around a picture so that a 3x3 convolution of stride 2 gives half its side, rounded up."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        (top, below), (left, right) = ((1, 1) if side % 2 else (0, 1) for side in x.shape[-2:])
-        return nn.functional.pad(x, (left, right, top, below))
-
-
-def _conv(n_in: int, n_out: int, side: int, **options: int) -> nn.Conv2d:
-    layer: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, n_in, n_out, side, **options)
     return layer

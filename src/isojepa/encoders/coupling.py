@@ -1,24 +1,16 @@
 """Coupling encoders: invertible networks, volume preserving or with a free linear map or scales.
 
-The inverse of an additive coupling, learnable: the matched encoder of the published scaling experiment.
+`Coupling` is the learnable inverse of an additive coupling, the matched encoder of the published scaling
+experiment. One layer maps halves a, b to b, a - tanh(W b + c). L such layers with weights W_L..W_1 and biases
+0 invert a mixing `AdditiveCoupling` with matrices W_1..W_L exactly, so a failure to recover is due to
+objective or optimizer, not expressivity. Weights start at a hundredth of the usual scale, close to the
+identity: larger initial weights in a few dimensions often end in a local minimum. Couplings preserve volume,
+so this encoder cannot collapse whatever the objective. `FreeCoupling` ends with a linear map, and can.
 
-One layer maps halves a, b to b, a - tanh(W b + c). A mixing `AdditiveCoupling` with matrices W_1..W_L is
-undone exactly by L such layers with weights W_L..W_1 and biases 0, so whatever this encoder fails to
-recover is the objective's or the optimiser's fault and not for want of expressivity.
-
-It starts close to the identity (weights a hundredth of the usual size): from larger random weights, training
-in a few dimensions often ends in a local minimum.
-
-Couplings preserve volume, so this encoder cannot collapse whatever the objective. `FreeCoupling` ends with a
-linear map, and can.
-
-The inverse of an affine coupling, learnable, followed by a linear map.
-
-One layer maps halves a, b to b, (a - t(b)) exp(-tanh s(b)), with s and t networks of one hidden layer each.
-It undoes a layer of the mixing `AffineCoupling`, of which it knows the form and no weight. A perceptron must
-make such products of sums, which takes it long where there are many latents.
-
-s and t begin at nearly 0, so that the whole begins as nearly the identity.
+`ScaledCoupling` is the learnable inverse of an affine coupling, followed by a linear map. One layer maps
+halves a, b to b, (a - t(b)) exp(-tanh s(b)), with s and t networks of one hidden layer each. It can invert a
+layer of the mixing `AffineCoupling`, of which it has the form but no weight. s and t start near 0, so the
+encoder starts near the identity.
 """
 
 from dataclasses import dataclass, replace
@@ -27,30 +19,30 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count, checked
+from isojepa.data.world import check_even
 from isojepa.encoders.layers import identity, linear
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
-from isojepa.worlds.mixings import check_even
+from isojepa.validation import check_count, validate_types
 
-_SMALL = 0.1  # of the usual size of the last weights of s and t, with which they begin
+_INITIAL_SCALE = 0.1  # of the last weights of s and t, relative to the usual scale
 
 
 class ScaledCoupling(nn.Module):
-    """Learnable inverse of `AffineCoupling`, and a linear map that begins as the identity.
+    """Learnable inverse of `AffineCoupling`, and a linear map initialized to the identity.
 
     Args:
         dim: observed and embedding dimension, even.
-        layers: number of coupling layers; the mixing's for an exact inverse.
-        hidden: width of the networks s and t; at least the mixing's for an exact inverse.
-        seed: draws the initial weights.
+        layers: number of coupling layers; that of the mixing for an exact inverse.
+        hidden: width of the networks s and t; at least that of the mixing for an exact inverse.
+        seed: initializes the weights.
 
     Example:
         >>> ScaledCoupling(4, layers=2, hidden=8)(torch.zeros(5, 4)).shape
         torch.Size([5, 4])
     """
 
-    @checked
+    @validate_types
     def __init__(self, dim: int, layers: int = 4, hidden: int = 32, seed: int = 0) -> None:
         super().__init__()
         half = check_even(dim)
@@ -60,7 +52,7 @@ class ScaledCoupling(nn.Module):
         self.scales = nn.ModuleList(_network(half, hidden, source) for _ in range(layers))
         self.head = identity(dim)
         self.in_dim = self.out_dim = self.dim = int(dim)
-        self.layers, self.hidden, self.seed = layers, hidden, seed  # what a record makes it again from
+        self.layers, self.hidden, self.seed = layers, hidden, seed  # from which a run directory rebuilds it
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""
@@ -78,7 +70,7 @@ def _network(half: int, hidden: int, source: torch.Generator) -> nn.Sequential:
     network = nn.Sequential(linear(half, hidden, source), nn.Tanh(), last)
     with torch.no_grad():
         for parameter in last.parameters():
-            parameter.mul_(_SMALL)
+            parameter.mul_(_INITIAL_SCALE)
     return network
 
 
@@ -87,11 +79,11 @@ class Coupling(nn.Module):
 
     Args:
         dim: observed and embedding dimension, even.
-        layers: number of coupling layers; the mixing's for an exact inverse.
-        seed: draws the initial weights.
+        layers: number of coupling layers; that of the mixing for an exact inverse.
+        seed: initializes the weights.
     """
 
-    @checked
+    @validate_types
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__()
         half = check_even(dim)
@@ -103,7 +95,7 @@ class Coupling(nn.Module):
             for parameter in self.shifts.parameters():
                 parameter.mul_(0.01)
         self.in_dim = self.out_dim = self.dim = int(dim)
-        self.layers, self.seed = layers, seed  # what a record makes it again from
+        self.layers, self.seed = layers, seed  # from which a run directory rebuilds it
 
     def forward(self, x: Tensor) -> Tensor:
         """Embed observations (..., dim) as (..., dim)."""
@@ -116,15 +108,15 @@ class Coupling(nn.Module):
 
 
 class FreeCoupling(Coupling):
-    """A `Coupling` followed by a linear map that starts as the identity: only a regularizer holds its scale.
+    """A `Coupling` followed by a linear map initialized to the identity: only a regularizer fixes its scale.
 
     Args:
         dim: observed and embedding dimension, even.
         layers: number of coupling layers.
-        seed: draws the initial weights.
+        seed: initializes the weights.
     """
 
-    @checked
+    @validate_types
     def __init__(self, dim: int, layers: int = 4, seed: int = 0) -> None:
         super().__init__(dim, layers, seed)
         self.head = identity(dim)
@@ -141,9 +133,9 @@ class CouplingSpec(Spec):
     """The learnable inverse of an additive coupling; it preserves volume and cannot collapse."""
 
     dim: int | None = None
-    """Embedding dimension, which is the observed one."""
+    """Embedding dimension, equal to the observed one."""
     layers: int = 4
-    """Number of coupling layers; the mixing's for an exact inverse."""
+    """Number of coupling layers; that of the mixing for an exact inverse."""
 
     def resolve(self, context: Context) -> Self:
         return replace(self, dim=self.embedding(context))
@@ -155,7 +147,7 @@ class CouplingSpec(Spec):
         """The observed dimension.
 
         Raises:
-            ValueError: another one was asked for.
+            ValueError: `dim` differs.
         """
         if self.dim not in (None, context.observed):
             raise ValueError(
@@ -167,10 +159,10 @@ class CouplingSpec(Spec):
 @register("encoder", "free-coupling")
 @dataclass(frozen=True)
 class FreeCouplingSpec(CouplingSpec):
-    """A coupling followed by a linear map: only a regularizer holds its scale."""
+    """A coupling followed by a linear map: only a regularizer fixes its scale."""
 
     hidden: int = 0
-    """Width of networks that shift and scale, which undo affine couplings too; 0: one layer that shifts."""
+    """Hidden width of shift and scale networks, which invert affine couplings too; 0: additive layers."""
 
     def build(self, context: Context) -> nn.Module:
         dim = self.embedding(context)

@@ -1,8 +1,8 @@
-"""What a model makes of observations on the way: one row behind each of its layers, from first to last.
+"""Activations by depth: one row per observation after each layer of a model, from first to last.
 
-The layers are the blocks of a transformer, the stages of a timm model or a ResNet, or else the parts of the
-deepest chain that holds most of the weights (the convolutions of a plain network, the layers of an MLP). Of a
-transformer's tokens [CLS] is taken, or their mean where it has none; maps are averaged over their positions.
+Layers are the blocks of a transformer, the stages of a timm model or a ResNet, or else the parts of the
+deepest sequence that holds most of the weights (the convolutions of a plain network, the layers of an MLP).
+Of the tokens of a transformer, [CLS] is used, or the mean if there is none; maps are averaged over positions.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ _STAGES = ("layer1", "layer2", "layer3", "layer4")
 
 
 def layers_of(model: Encoder | Model) -> dict[str, nn.Module]:
-    """The layers of a model by name, in their order.
+    """The layers of a model by name, in order.
 
     Raises:
-        ValueError: it is a function, or has no layers in a row.
+        ValueError: it is a function, or has no sequence of layers.
 
     Example:
         >>> list(layers_of(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 4))))
@@ -51,10 +51,10 @@ def layers_of(model: Encoder | Model) -> dict[str, nn.Module]:
 
 
 def layer_rows(model: Encoder | Model, x: Tensor, layers: Sequence[str] | None = None) -> dict[str, Tensor]:
-    """Rows (batch, dim) behind each layer, without gradients, in evaluation mode, on the CPU.
+    """Rows (batch, dim) after each layer, without gradients, in evaluation mode, on the CPU.
 
     Args:
-        model: with layers in a row.
+        model: with a sequence of layers.
         x: observations (batch, ...).
         layers: names of `layers_of`; all by default.
 
@@ -63,13 +63,13 @@ def layer_rows(model: Encoder | Model, x: Tensor, layers: Sequence[str] | None =
         >>> [tuple(part.shape) for part in rows.values()]
         [(5, 3), (5, 4)]
     """
-    known = layers_of(model)
-    chosen = {name: known[name] for name in (known if layers is None else layers)}
-    found: dict[str, Tensor] = {}
+    parts = layers_of(model)
+    chosen = {name: parts[name] for name in (parts if layers is None else layers)}
+    rows: dict[str, Tensor] = {}
     prefix = _prefix_tokens(model)
     hooks = [
         part.register_forward_hook(
-            lambda _part, _given, out, name=name: found.update({name: _row(out, prefix)})
+            lambda _part, _input, out, name=name: rows.update({name: _row(out, prefix)})
         )
         for name, part in chosen.items()
     ]
@@ -79,7 +79,7 @@ def layer_rows(model: Encoder | Model, x: Tensor, layers: Sequence[str] | None =
     finally:
         for hook in hooks:
             hook.remove()
-    return {name: found[name] for name in chosen if name in found}
+    return {name: rows[name] for name in chosen if name in rows}
 
 
 def _children(name: str, chain: nn.Module) -> dict[str, nn.Module]:
@@ -87,7 +87,7 @@ def _children(name: str, chain: nn.Module) -> dict[str, nn.Module]:
 
 
 def _weighed(chain: nn.Module) -> dict[str, nn.Module]:
-    """The parts of a chain that have matrices of weights: norms and activations belong to the one before."""
+    """The parts of a sequence with weight matrices; norms and activations belong to the part before."""
     return {
         name: part for name, part in chain.named_children() if any(one.ndim > 1 for one in part.parameters())
     }

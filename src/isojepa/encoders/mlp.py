@@ -1,4 +1,4 @@
-"""Perceptrons: plain ones, with GELU the encoder of the published 2D experiments, and residual ones."""
+"""Perceptrons: MLPs (with GELU the encoder of the published 2D experiments) and residual MLPs."""
 
 import itertools
 import math
@@ -10,17 +10,16 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count, checked
 from isojepa.encoders.layers import linear
-from isojepa.names import choose
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
+from isojepa.validation import check_count, choose, validate_types
 
-_FAR = 6.0  # beyond it sinh goes on straight: an exponential of an exponential would overflow
+_MAX_SINH = 6.0  # beyond it the function is linear: an exponential of an exponential would overflow
 
 
 class Sinh(nn.Module):
-    """sinh on [-6, 6] and its tangents beyond: it undoes what is compressed as by a logarithm.
+    """sinh on [-6, 6] and its tangents beyond: the inverse of a logarithmic compression.
 
     Example:
         >>> Sinh()(torch.tensor([0.0, 1.0, 7.0])).round()
@@ -28,8 +27,8 @@ class Sinh(nn.Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        near = x.clamp(-_FAR, _FAR)
-        return torch.sinh(near) + math.cosh(_FAR) * (x - near)
+        near = x.clamp(-_MAX_SINH, _MAX_SINH)
+        return torch.sinh(near) + math.cosh(_MAX_SINH) * (x - near)
 
 
 ACTIVATIONS: Mapping[str, type[nn.Module]] = MappingProxyType(
@@ -45,7 +44,7 @@ class MLP(nn.Module):
         out_dim: embedding dimension.
         width: hidden dimension.
         layers: number of linear maps; 1 is a linear encoder.
-        seed: draws the initial weights.
+        seed: initializes the weights.
         activation: gelu, relu, silu, sinh or tanh. See `Sinh`.
 
     Example:
@@ -53,7 +52,7 @@ class MLP(nn.Module):
         torch.Size([5, 2])
     """
 
-    @checked
+    @validate_types
     def __init__(
         self,
         in_dim: int,
@@ -67,15 +66,15 @@ class MLP(nn.Module):
         for name, value in {"in_dim": in_dim, "out_dim": out_dim, "width": width, "layers": layers}.items():
             if int(value) != value or value < 1:
                 raise ValueError(f"{name} must be a positive integer, got {value}")
-        between = choose("activation", activation, ACTIVATIONS)
+        nonlinearity = choose("activation", activation, ACTIVATIONS)
         source = generator(seed, "init")
         sizes = itertools.chain([in_dim], itertools.repeat(width, layers - 1), [out_dim])
         parts: list[nn.Module] = []
         for n_in, n_out in itertools.pairwise(sizes):
-            parts += [linear(n_in, n_out, source), between()]
+            parts += [linear(n_in, n_out, source), nonlinearity()]
         self.body = nn.Sequential(*parts[:-1])
         self.in_dim, self.out_dim = in_dim, out_dim
-        # what a record makes it again from
+        # from which a run directory rebuilds it
         self.width, self.layers, self.seed, self.activation = width, layers, seed, activation
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,23 +84,23 @@ class MLP(nn.Module):
 
 
 class ResidualMLP(nn.Module):
-    """A perceptron with shortcuts: h + W2 gelu(W1 norm(h)), `blocks` times between two linear maps.
+    """A residual MLP: h + W2 gelu(W1 norm(h)), `blocks` times between two linear maps.
 
-    Blocks begin as the identity (W2 = 0), so that depth does not shrink what passes.
+    Blocks are initialized to the identity (W2 = 0), so depth does not shrink the signal.
 
     Args:
         in_dim: observed dimension.
         out_dim: embedding dimension.
-        width: of the stream and of each block's hidden layer.
+        width: of the residual stream and of the hidden layer of each block.
         blocks: number of blocks.
-        seed: draws the initial weights.
+        seed: initializes the weights.
 
     Example:
         >>> ResidualMLP(in_dim=2, out_dim=3)(torch.zeros(5, 2)).shape
         torch.Size([5, 3])
     """
 
-    @checked
+    @validate_types
     def __init__(self, in_dim: int, out_dim: int, width: int = 128, blocks: int = 4, seed: int = 0) -> None:
         super().__init__()
         for name, value in {"in_dim": in_dim, "out_dim": out_dim, "width": width, "blocks": blocks}.items():
@@ -128,10 +127,10 @@ class ResidualMLP(nn.Module):
 
 @dataclass(frozen=True)
 class _VectorSpec(Spec):
-    """What the specs of perceptrons have in common."""
+    """Base of the specs of perceptrons."""
 
     dim: int | None = None
-    """Embedding dimension; the number of latents if none is given."""
+    """Embedding dimension; by default the number of latents."""
 
     def resolve(self, context: Context) -> Self:
         return replace(self, dim=self.embedding(context))
@@ -150,7 +149,7 @@ class MLPSpec(_VectorSpec):
     layers: int = 6
     """Number of linear maps; 1 is a linear encoder."""
     activation: str = "gelu"
-    """What stands between them: gelu, relu, silu, sinh or tanh."""
+    """Activation: gelu, relu, silu, sinh or tanh."""
 
     def build(self, context: Context) -> MLP:
         dim = self.embedding(context)
@@ -160,10 +159,10 @@ class MLPSpec(_VectorSpec):
 @register("encoder", "residual-mlp")
 @dataclass(frozen=True)
 class ResidualMLPSpec(_VectorSpec):
-    """A perceptron with shortcuts."""
+    """A residual multilayer perceptron."""
 
     width: int = 128
-    """Width of the stream and of each block."""
+    """Width of the residual stream and of each block."""
     blocks: int = 4
     """Number of blocks."""
 

@@ -1,12 +1,9 @@
 """Models: features, embedding and tokens; a backbone with a head; evaluation mode.
 
-What a model answers: features for its users, embeddings for the regularizer, tokens where it has any.
-
-Any `nn.Module` from observations to vectors is a model: its output is both features and embedding. A backbone
-whose embedding is another space than its features, e.g. behind a projection head, is a `Headed` model, or any
+A `Model` returns features for its users, an embedding for the regularizer, and tokens if the backbone has
+them. Any `nn.Module` from observations to vectors is a model: its output is both features and embedding. A
+backbone whose embedding differs from its features, e.g. by a projection head, is a `Headed` model, or any
 module with the three methods.
-
-Evaluation: for a while, in pieces, without gradients, and then exactly the modes that were there.
 """
 
 import contextlib
@@ -16,26 +13,26 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import checked
-from isojepa.encoders.patches import Encoded, patch_model
+from isojepa.encoders.patches import EncodedPatches, patch_model
+from isojepa.validation import validate_types
 
 Encoder = Callable[[Tensor], Any]
 
 
 @runtime_checkable
 class Model(Protocol):
-    """What objectives, evaluations and certificates call."""
+    """Interface for objectives, metrics and certificates."""
 
     def features(self, x: Tensor) -> Tensor:
-        """What probes, alignment and users read: (batch, ...) to (batch, dim)."""
+        """Features for probes, alignment and users: (batch, ...) to (batch, dim)."""
         ...
 
     def embed(self, x: Tensor) -> Tensor:
-        """What regularizers see: (batch, ...) to (batch, dim)."""
+        """Embedding for regularizers: (batch, ...) to (batch, dim)."""
         ...
 
     def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """One vector for each place, (batch, token, dim); those where the mask (batch, token) is True.
+        """One vector per patch or position, (batch, token, dim); only where the mask (batch, token) is True.
 
         Raises:
             ValueError: the backbone has none.
@@ -44,27 +41,27 @@ class Model(Protocol):
 
 
 class Plain:
-    """A module or function whose output is features and embedding at once."""
+    """A module or function whose output is both features and embedding."""
 
-    @checked
+    @validate_types
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
 
     def features(self, x: Tensor) -> Any:
-        """The encoder's output."""
+        """The output of the encoder."""
         return self.encoder(x)
 
     embed = features
 
     def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """None: say so."""
+        """Raise: there are no tokens."""
         raise ValueError(
             f"{type(self.encoder).__name__} has no tokens: give it the methods features, embed and tokens"
         )
 
 
 class Headed(nn.Module):
-    """A backbone and the head that only training sees.
+    """A backbone and a head that only training uses.
 
     Args:
         backbone: observations to features; a `Model` or any module.
@@ -76,17 +73,17 @@ class Headed(nn.Module):
         (torch.Size([2, 16]), torch.Size([2, 4]))
     """
 
-    @checked
+    @validate_types
     def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
 
     def features(self, x: Tensor) -> Tensor:
-        """What the backbone gives."""
+        """The features of the backbone."""
         return as_model(self.backbone).features(x)
 
     def embed(self, x: Tensor) -> Tensor:
-        """What the head makes of it."""
+        """The head applied to the features."""
         return self.project(self.features(x))
 
     def tokens(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -97,12 +94,14 @@ class Headed(nn.Module):
         """Rows and columns of the backbone's patches."""
         return patch_model(as_model(self.backbone)).grid(x)
 
-    def encode(self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None) -> Encoded:
-        """What the backbone makes of some patches."""
+    def encode(
+        self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None
+    ) -> EncodedPatches:
+        """Features and tokens of the visible patches."""
         return patch_model(as_model(self.backbone)).encode(x, visible, filler)
 
     def project(self, features: Tensor) -> Tensor:
-        """What the head makes of features."""
+        """The head applied to features."""
         h: Tensor = self.head(features)
         return h
 
@@ -112,7 +111,7 @@ class Headed(nn.Module):
 
 
 def as_model(encoder: Encoder | Model) -> Model:
-    """The encoder itself if it answers as a model, else what calls it."""
+    """The encoder itself if it is a `Model`, else a `Plain` around it."""
     return encoder if isinstance(encoder, Model) else Plain(encoder)
 
 
@@ -123,7 +122,7 @@ def module_of(encoder: Any) -> nn.Module | None:
 
 
 def device_of(encoder: Any) -> torch.device:
-    """Where an encoder's parameters are; the CPU for a function or a module without any."""
+    """Device of the parameters of an encoder; the CPU if it has none."""
     module = module_of(encoder)
     parameters = iter(()) if module is None else module.parameters()
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
@@ -131,9 +130,9 @@ def device_of(encoder: Any) -> torch.device:
 
 @contextlib.contextmanager
 def evaluating(encoder: Any) -> Iterator[None]:
-    """Put a module in evaluation mode; afterwards every part of it is in the mode it had.
+    """Put a module in evaluation mode, and restore the mode of each part afterwards.
 
-    Frozen parts stay frozen, which `module.train()` would not leave them. A plain function has no modes.
+    Frozen parts stay frozen, unlike with `module.train()`. A plain function has no modes.
     """
     module = module_of(encoder)
     before = {} if module is None else {part: part.training for part in module.modules()}
@@ -152,22 +151,22 @@ def embed(encoder: Encoder | Model, x: Tensor, chunk: int = 4096, features: bool
     Args:
         encoder: a model, module or function.
         x: the observations.
-        chunk: rows at once.
-        features: whether features are asked for in place of the embedding.
+        chunk: rows per call.
+        features: return features instead of the embedding.
     """
     model, device = as_model(encoder), device_of(encoder)
-    answer = model.features if features else model.embed
+    function = model.features if features else model.embed
     with evaluating(encoder), torch.no_grad():
-        return torch.cat([_rows(answer(part.to(device)), part).cpu() for part in x.split(chunk)])
+        return torch.cat([_rows(function(part.to(device)), part).cpu() for part in x.split(chunk)])
 
 
-def _rows(found: Any, x: Tensor) -> Tensor:
-    """What an encoder returned, if it is a row for each observation; a NumPy array becomes a tensor."""
+def _rows(output: Any, x: Tensor) -> Tensor:
+    """Check that an output has one row per observation; convert arrays to tensors."""
     try:
-        h = torch.as_tensor(found)
+        h = torch.as_tensor(output)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
-            f"an encoder must return a tensor or array (samples, dim), got {type(found).__name__}"
+            f"an encoder must return a tensor or array (samples, dim), got {type(output).__name__}"
         ) from None
     if not h.ndim or len(h) != len(x):
         raise ValueError(

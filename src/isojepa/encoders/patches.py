@@ -1,12 +1,12 @@
-"""Some patches of a picture alone: what masked objectives ask of a vision transformer.
+"""Patch masking of vision transformers, for masked objectives.
 
-A ViT cuts a picture into a grid of patches, adds a position to each, and lets them attend to each other and
-to [CLS]. Patches can be hidden in two ways:
+A ViT cuts an image into a grid of patches, adds a position to each, and lets them attend to each other and to
+[CLS]. Patches can be hidden in two ways:
 
-    left out    only the visible ones are computed (I-JEPA's context, MAE): cheaper, the fewer there are
-    filled      a given vector stands in their place, with their position (iBOT, DINOv2)
+    dropped     only the visible ones are computed (I-JEPA's context, MAE): cheaper, the fewer there are
+    replaced    a mask token takes their place, with their position (iBOT, DINOv2)
 
-A model that can do so has the three methods of `PatchModel`; of timm's models those whose forward pass is
+A model that supports it has the three methods of `PatchModel`; of timm's models, those whose forward pass is
 that of its `VisionTransformer`, which most of the names with "vit" and "deit" have.
 """
 
@@ -19,12 +19,12 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """What a model made of the visible patches of pictures.
+class EncodedPatches:
+    """Features and tokens of the visible patches of images.
 
     Attributes:
         features: (batch, dim) as `Model.features`: of a ViT that pools by it, the [CLS] token.
-        tokens: (batch, token, channels) one for each patch that was computed, in reading order.
+        tokens: (batch, token, channels) of the computed patches, in reading order.
     """
 
     features: Tensor
@@ -33,14 +33,16 @@ class Encoded:
 
 @runtime_checkable
 class PatchModel(Protocol):
-    """A model that encodes some patches of a picture."""
+    """A model that can encode a subset of the patches of an image."""
 
     def grid(self, x: Tensor) -> tuple[int, int]:
-        """Rows and columns of the patches that pictures (batch, channels, height, width) are cut into."""
+        """Rows and columns of the patch grid of images (batch, channels, height, width)."""
         ...
 
-    def encode(self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None) -> Encoded:
-        """Features and tokens of the visible patches; with a filler for hidden ones, of all."""
+    def encode(
+        self, x: Tensor, visible: Tensor | None = None, filler: Tensor | None = None
+    ) -> EncodedPatches:
+        """Features and tokens of the visible patches; with a mask token `filler`, of all."""
         ...
 
     def project(self, features: Tensor) -> Tensor:
@@ -49,10 +51,10 @@ class PatchModel(Protocol):
 
 
 def patch_model(model: object) -> PatchModel:
-    """The model itself, or say that it does not encode single patches.
+    """Check that a model can encode a subset of patches, and return it.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it cannot.
     """
     if isinstance(model, PatchModel):
         return model
@@ -64,15 +66,15 @@ def patch_model(model: object) -> PatchModel:
 
 
 def check_mask(mask: Tensor, shape: tuple[int, ...], even: bool = True) -> None:
-    """Say what is wrong with a mask of tokens.
+    """Check a mask of tokens.
 
     Args:
-        mask: what was given.
-        shape: (batch, token) that it should have.
-        even: whether each row must have as many True, and one at least.
+        mask: boolean tensor.
+        shape: expected (batch, token).
+        even: whether each row must have the same number of True.
 
     Raises:
-        ValueError: something is.
+        ValueError: shape, type or numbers of True are wrong.
     """
     if mask.shape != shape or mask.dtype != torch.bool:
         raise ValueError(
@@ -84,10 +86,10 @@ def check_mask(mask: Tensor, shape: tuple[int, ...], even: bool = True) -> None:
 
 
 def select(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The tokens where a mask is True: (batch, token, channels) to (batch, chosen, channels).
+    """The tokens where a mask is True: (batch, token, channels) to (batch, selected, channels).
 
     Raises:
-        ValueError: the mask is not one of them, or rows have unequal numbers of True.
+        ValueError: the mask has another shape, or rows have unequal numbers of True.
 
     Example:
         >>> select(torch.arange(6.0).view(1, 3, 2), torch.tensor([[True, False, True]])).tolist()
@@ -98,10 +100,10 @@ def select(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def patch_grid(body: Any, x: Tensor) -> tuple[int, int]:
-    """Rows and columns of the patches that a ViT of timm cuts pictures into.
+    """Rows and columns of the patch grid of a ViT of timm.
 
     Raises:
-        ValueError: it is no ViT that single patches can be given to.
+        ValueError: the model has another forward pass than timm's VisionTransformer.
     """
     if not _is_plain(body):
         raise ValueError(
@@ -113,15 +115,17 @@ def patch_grid(body: Any, x: Tensor) -> tuple[int, int]:
 
 
 def encode_patches(body: Any, x: Tensor, visible: Tensor | None, filler: Tensor | None) -> Tensor:
-    """All tokens behind a ViT's last norm, [CLS] and registers first: its own forward pass, of some patches.
+    """Forward pass of a ViT on a subset of patches: tokens after the last norm, [CLS] and registers first.
 
     Args:
         body: a ViT of timm.
-        x: pictures.
+        x: images.
         visible: (batch, token), or None for all.
-        filler: (channels,) in the place of hidden patches; None to leave them out.
+        filler: (channels,) mask token in place of hidden patches; None drops them.
     """
-    tokens = body.patch_embed(x)  # (batch, token, channels), or in rows and columns for pictures of any size
+    tokens = body.patch_embed(
+        x
+    )  # (batch, token, channels), or (batch, row, column, channels) for images of any size
     if visible is not None and filler is not None:
         tokens = torch.where(visible.reshape(*tokens.shape[:-1], 1), tokens, filler.to(tokens.dtype))
     tokens = body._pos_embed(tokens)
@@ -129,12 +133,12 @@ def encode_patches(body: Any, x: Tensor, visible: Tensor | None, filler: Tensor 
         first = body.num_prefix_tokens
         tokens = torch.cat([tokens[:, :first], select(tokens[:, first:], visible)], 1)
     tokens = body.norm_pre(body.patch_drop(tokens))
-    found: Tensor = body.norm(body.blocks(tokens))
-    return found
+    encoded: Tensor = body.norm(body.blocks(tokens))
+    return encoded
 
 
 def _is_plain(body: object) -> bool:
-    """Whether its forward pass is that of timm's ViT, which `encode_patches` takes apart."""
-    timm = sys.modules.get("timm.models.vision_transformer")  # there, if the body is one of its models
-    own = getattr(type(body), "forward_features", None)
-    return timm is not None and own is timm.VisionTransformer.forward_features
+    """Whether the forward pass is that of timm's ViT, which `encode_patches` repeats."""
+    timm = sys.modules.get("timm.models.vision_transformer")  # imported if the body is one of its models
+    method = getattr(type(body), "forward_features", None)
+    return timm is not None and method is timm.VisionTransformer.forward_features

@@ -1,22 +1,22 @@
 r"""World models: the `Dynamics` protocol, predictors, and the trainable `WorldModel`.
 
-World models: an encoder and an action-conditioned predictor of its latents, one trainable class.
+A `WorldModel` is an encoder and an action-conditioned predictor of its latents:
 
     h_t     = encoder(x_t)
     h_{t+1} = h_t + A s_t + B a_t + c + network(s_t, a_t),    s_t = (h_{t-context+1}, ..., h_t)
 
 Observations and actions are standardized by their mean and standard deviation in the training data. The
-predictor starts near standing still: its linear part is small and the last layer of its network 0. One frame
-shows no velocity: where observations hold none, set `context` to 2 or more.
+predictor starts near the identity: its linear part is small and the last layer of its network 0. One frame
+shows no velocity: set `context` to 2 or more if observations contain none.
 
-Dynamics: anything that encodes observations and predicts latents under actions.
+`Dynamics` is the protocol of models that encode observations and predict latents under actions:
 
     encode    observations (..., time, *obs)                           -> latents (..., time, dim)
     rollout   latents (..., context, dim), actions (..., horizon, m)   -> latents (..., horizon, dim)
 
-Action i of a rollout leads from the latent before it to latent i of the result. `context` is the number of
-frames that a prediction needs: one frame shows no velocity. Planners, certificates and evaluations take any
-`Dynamics`: a trained `WorldModel`, a fitted linear transition, a simulator, models of other packages.
+Action i of a rollout leads from the previous latent to latent i of the result. `context` is the number of
+frames that a prediction needs. Planners, certificates and evaluations accept any `Dynamics`: a trained
+`WorldModel`, a fitted linear transition, a simulator, models of other packages.
 """
 
 from dataclasses import dataclass
@@ -26,24 +26,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count, checked
+from isojepa.data.episodes import Windows
+from isojepa.data.source import Source
 from isojepa.encoders.layers import linear
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import evaluating
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator
-from isojepa.worlds.source import Source
-from isojepa.worlds.windows import Windows
+from isojepa.validation import check_count, validate_types
 
-LATENT_RANGE = 4.0  # beyond it a predicted change stays what it is there, so that rollouts cannot explode
-CALIBRATION_WINDOWS = 4096  # whose mean and standard deviation standardize observations and actions
-_CHUNK = 8192  # frames that are encoded at once
+LATENT_RANGE = 4.0  # the predictor clamps its inputs to it, so that rollouts cannot explode
+CALIBRATION_WINDOWS = 4096  # to standardize observations and actions
+_CHUNK = 8192  # frames per call of the encoder
 
 
 class Standardize(nn.Module):
-    """(x - mean) / scale, by buffers that are set once."""
+    """(x - mean) / scale with fitted buffers."""
 
-    @checked
+    @validate_types
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = check_count("size", size)
@@ -54,7 +54,7 @@ class Standardize(nn.Module):
     scale: Tensor
 
     def fit(self, x: Tensor) -> None:
-        """Take mean and standard deviation of rows (n, size); constant columns are left as they are."""
+        """Fit mean and scale to rows (n, size); constant columns keep scale 1."""
         x = x.reshape(-1, self.size).double()
         scale = x.std(0, correction=0)
         self.mean.copy_(x.mean(0))
@@ -66,16 +66,16 @@ class Standardize(nn.Module):
 
 
 class VectorEncoder(nn.Module):
-    """A perceptron of standardized vectors.
+    """An MLP of standardized vectors.
 
     Args:
-        in_dim: numbers in an observation.
+        in_dim: dimension of an observation.
         out_dim: of the latent.
-        width, layers: of the perceptron.
-        seed: draws the initial weights.
+        width, layers: of the MLP.
+        seed: initializes the weights.
     """
 
-    @checked
+    @validate_types
     def __init__(self, in_dim: int, out_dim: int, width: int = 128, layers: int = 3, seed: int = 0) -> None:
         super().__init__()
         self.in_dim, self.out_dim, self.width, self.layers, self.seed = in_dim, out_dim, width, layers, seed
@@ -89,17 +89,17 @@ class VectorEncoder(nn.Module):
 
 
 class Predictor(nn.Module):
-    """The next latent: the present one, plus a linear map and a small network of context and action.
+    """The next latent: the current one, plus a linear map and a small network of context and action.
 
     Args:
         dim: of a latent.
-        actions: numbers in an action.
-        context: latents that it sees.
+        actions: dimension of an action.
+        context: number of input latents.
         width: hidden dimension of the network; 0 for a linear predictor.
-        seed: draws the initial weights.
+        seed: initializes the weights.
     """
 
-    @checked
+    @validate_types
     def __init__(self, dim: int, actions: int, context: int = 1, width: int = 128, seed: int = 0) -> None:
         super().__init__()
         self.dim, self.context, self.seed = check_count("dim", dim), check_count("context", context), seed
@@ -125,23 +125,23 @@ class Predictor(nn.Module):
 
 
 class WorldModel(nn.Module):
-    """An encoder and a predictor of its latents under actions: a `Dynamics` that is trained.
+    """A trainable `Dynamics`: an encoder and a predictor of its latents under actions.
 
-    `isojepa.fit` makes the default encoder and predictor for the shapes of its data, and standardizes both.
+    `isojepa.fit` builds the default encoder and predictor for the shapes of its data, and standardizes both.
 
     Args:
         dim: of a latent.
-        encoder: module from observations (batch, *obs) to latents (batch, dim); by default a perceptron of
+        encoder: module from observations (batch, *obs) to latents (batch, dim); by default an MLP of
             standardized vectors.
         predictor: module from contexts (batch, context * dim) and standardized actions (batch, actions) to
             the next latents (batch, dim); by default a `Predictor`.
-        context: latents that the predictor sees; one frame shows no velocity.
+        context: number of input latents of the predictor; one frame shows no velocity.
         width: hidden dimension of the default encoder and predictor; 0 makes the predictor linear.
         layers: of the default encoder.
-        observed: numbers in an observation, for the default encoder; `fit` sets it.
-        actions: numbers in an action; `fit` sets it.
+        observed: dimension of an observation, for the default encoder; `fit` sets it.
+        actions: dimension of an action; `fit` sets it.
         observation_ndim: axes of one observation; `fit` sets it.
-        seed: draws the initial weights.
+        seed: initializes the weights.
 
     Example:
         >>> model = WorldModel(dim=4, observed=3, actions=1)
@@ -150,7 +150,7 @@ class WorldModel(nn.Module):
         torch.Size([5, 10, 4])
     """
 
-    @checked
+    @validate_types
     def __init__(
         self,
         dim: int,
@@ -173,7 +173,7 @@ class WorldModel(nn.Module):
         self._make(observed, actions)
 
     def _make(self, observed: int | None, actions: int | None) -> None:
-        """Make what depends on the widths of observations and actions, once they are known."""
+        """Build the modules that depend on the dimensions of observations and actions, once known."""
         if self.encoder is None and observed is not None:
             self.observed = check_count("observed", observed)
             self.encoder = VectorEncoder(observed, self.dim, max(self.width, 16), self.layers, self.seed)
@@ -201,7 +201,7 @@ class WorldModel(nn.Module):
         shapes, actions = source.facts.shapes, source.facts.actions
         if actions is None or shapes is None:
             raise ValueError(
-                "a WorldModel needs a source with actions, such as Episodes or isojepa.worlds.Windows, got "
+                "a WorldModel needs a source with actions, such as Episodes or isojepa.data.Windows, got "
                 f"{type(source).__name__}"
             )
         shape = tuple(shapes[0])
@@ -211,9 +211,9 @@ class WorldModel(nn.Module):
                 "WorldModel(dim, encoder=...)"
             )
         sizes = {"observations": (self.observed, shape[0]), "actions": (self.actions, actions)}
-        for name, (size, given) in sizes.items():
-            if size is not None and given != size:
-                raise ValueError(f"{name} must have {size} numbers, as the model was made for, got {given}")
+        for name, (size, width) in sizes.items():
+            if size is not None and width != size:
+                raise ValueError(f"{name} must have {size} numbers, as the model was made for, got {width}")
         self.observation_ndim = len(shape)
         if self.actions is None:
             self._make(shape[0] if self.encoder is None else None, actions)
@@ -278,7 +278,7 @@ class WorldModel(nn.Module):
 
 
 def _inside(low: Any, high: Any) -> Tensor:
-    """(2, m) bounds in float32, rounded inwards: those of float64 would lie beyond by rounding."""
+    """(2, m) bounds in float32, rounded inwards so that they do not exceed those of float64."""
     low, high = (np.asarray(bound, np.float64) for bound in (low, high))
     first, last = low.astype(np.float32), high.astype(np.float32)
     first = np.where(first < low, np.nextafter(first, np.float32(np.inf)), first)
@@ -299,7 +299,7 @@ class WorldModelSpec(Spec):
     dim: int = 8
     """Latent dimension."""
     context: int = 1
-    """Frames that a prediction sees; one frame shows no velocity."""
+    """Number of input frames of a prediction; one frame shows no velocity."""
     width: int = 128
     """Hidden dimension of encoder and predictor; 0 makes the predictor linear."""
     layers: int = 3
@@ -338,9 +338,9 @@ class Dynamics(Protocol):
 
 
 class Stepwise:
-    """Base class of dynamics that are given by one step: context 1, rollouts step by step.
+    """Base class of dynamics defined by a single step, with context 1.
 
-    Observations are latents already, unless a subclass encodes them.
+    Observations are latents, unless a subclass overrides `encode`.
 
     Example:
         >>> class Integrator(Stepwise):

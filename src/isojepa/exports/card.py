@@ -1,6 +1,6 @@
 """The model card: what the model is, in the form that hubs read, from an export's facts alone.
 
-YAML between two lines of dashes, then Markdown. The licence is left to whoever gives the model away. What a
+YAML between two lines of dashes, then Markdown. The license is left to the publisher of the model. What a
 record or a file says may be anything: in sentences and tables it is escaped, in code it is written as Python
 writes it.
 """
@@ -12,13 +12,13 @@ from typing import Any
 
 import yaml
 
-from isojepa.terminal import shortened, visible
+from isojepa.terminal import escape_control, truncate
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")  # others mean something at the start of a line alone
 _LONGEST = 300  # characters of a value
 _SCORES = {  # of the metrics, what is worth a line, and its words
     "probe": "linear probe, accuracy",
-    "knn": "20 nearest neighbours, accuracy",
+    "knn": "20 nearest neighbors, accuracy",
     "r2": "held-out R² of the latents",
     "rankme": "RankMe of the features",
     "lidar": "LiDAR of the features",
@@ -41,7 +41,7 @@ def escaped(value: object) -> str:
         >>> print(escaped("a|b <i> `c` [x](y)"))
         a\|b &lt;i&gt; \`c\` \[x\](y)
     """
-    text = " ".join(shortened(visible(str(value)), _LONGEST).split())
+    text = " ".join(truncate(escape_control(str(value)), _LONGEST).split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", text).replace("://", ":\u200b//")  # hubs make links of bare addresses
 
@@ -96,10 +96,13 @@ def _bad(facts: Mapping[str, Any]) -> bool:
 
 
 def _about(facts: Mapping[str, Any]) -> str:
-    told = {"features": "the features", "embedding": "the embedding, which the loss saw"}[facts["what"]]
+    subject_names = {"features": "the features", "embedding": "the embedding, which the loss saw"}[
+        facts["what"]
+    ]
     count = facts["parameters"]
     return (
-        f"The model gives {told}, {facts['dim']} numbers for each observation; it has {count:,} parameters."
+        f"The model gives {subject_names}, {facts['dim']} numbers for each observation; "
+        f"it has {count:,} parameters."
     )
 
 
@@ -127,13 +130,13 @@ def _input(given: Mapping[str, Any]) -> str:
     if not given["pictures"]:
         return f"Observations (batch, {shape}) of float32, as the world of the run gives them."
     channels, height, width = given["shape"]
-    told = (
+    description = (
         f"Pictures (batch, {shape}) of float32, channels {'grey' if channels == 1 else 'red, green, blue'}: "
         f"the shorter side resized to {min(height, width)} pixels, bilinear with antialiasing, and the "
-        "square in the centre. "
+        "square in the center. "
     )
     if given["mean"] is None:
-        return told + "Mean and deviation that they were normalised by are not known."
+        return description + "Mean and deviation that they were normalized by are not known."
     numbers = _table(
         ("channel", "mean", "std"),
         [
@@ -141,28 +144,30 @@ def _input(given: Mapping[str, Any]) -> str:
             for index, (m, s) in enumerate(zip(given["mean"], given["std"], strict=True))
         ],
     )
-    if given["normalised_inside"]:
-        told += "Pixels in \\[0, 1\\]: the graph itself takes the mean off and divides by the deviation:"
+    if given["normalized_inside"]:
+        description += (
+            "Pixels in \\[0, 1\\]: the graph itself takes the mean off and divides by the deviation:"
+        )
     else:
-        told += "Pixels in \\[0, 1\\] less the mean, divided by the deviation:"
-    return f"{told}\n\n{numbers}"
+        description += "Pixels in \\[0, 1\\] less the mean, divided by the deviation:"
+    return f"{description}\n\n{numbers}"
 
 
 def _data(facts: Mapping[str, Any]) -> str:
-    known = facts["data"]
-    lines: list[tuple[object, object]] = [("name", known["name"])] if known.get("name") else []
-    if known.get("kind") == "pictures" and "size" in known:
-        labels = f"{known['classes']} classes" if known.get("classes") else "none"
-        lines += [("pictures", f"{known['size']:,}"), ("labels", labels)]
-        lines += [(words, known[key]) for key, words in _FILES.items() if key in known]
-    elif known.get("size"):
-        lines += [("states", f"{known['size']:,}")]
+    source_facts = facts["data"]
+    lines: list[tuple[object, object]] = [("name", source_facts["name"])] if source_facts.get("name") else []
+    if source_facts.get("kind") == "pictures" and "size" in source_facts:
+        labels = f"{source_facts['classes']} classes" if source_facts.get("classes") else "none"
+        lines += [("pictures", f"{source_facts['size']:,}"), ("labels", labels)]
+        lines += [(words, source_facts[key]) for key, words in _FILES.items() if key in source_facts]
+    elif source_facts.get("size"):
+        lines += [("states", f"{source_facts['size']:,}")]
     if not lines:
         return "The record does not say more of the data than the settings below."
-    seen = facts["settings"].get("objective")
-    supervised = isinstance(seen, dict) and seen.get("name") == "supervised"
+    objective = facts["settings"].get("objective")
+    supervised = isinstance(objective, dict) and objective.get("name") == "supervised"
     note = "The objective was trained on the labels." if supervised else "The objective saw no labels."
-    return _table(("", ""), lines) + (f"\n\n{note}" if known.get("classes") else "")
+    return _table(("", ""), lines) + (f"\n\n{note}" if source_facts.get("classes") else "")
 
 
 def _settings(settings: Mapping[str, Any]) -> list[tuple[object, object]]:
@@ -188,8 +193,8 @@ def _scores(metrics: Mapping[str, float]) -> str:
         if value is None:
             continue
         low, high = metrics.get(f"{key}_low"), metrics.get(f"{key}_high")
-        told = "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
-        lines.append((words, f"{value:.4g}", told))
+        message = "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+        lines.append((words, f"{value:.4g}", message))
     if not lines:
         return "The record has no metrics."
     step = f"After {metrics['step']:,} steps, while it trained.\n\n"

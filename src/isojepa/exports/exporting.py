@@ -17,13 +17,12 @@ from typing import Any
 
 from torch import nn
 
-from isojepa.arguments import checked
 from isojepa.exports.card import card
 from isojepa.exports.formats import write_onnx, write_safetensors, write_timm
 from isojepa.exports.subject import MANIFEST, Subject, Written, check_place, open_subject, staged
-from isojepa.files import plain, write_json, write_text
-from isojepa.names import choose
-from isojepa.training.records import Record
+from isojepa.io import to_jsonable, write_json, write_text
+from isojepa.training.run_directory import RunDirectory
+from isojepa.validation import choose, validate_types
 from isojepa.version import __version__
 
 FORMATS: Mapping[str, Callable[..., Written]] = {
@@ -54,9 +53,9 @@ class Exported:
     facts: dict[str, Any]
 
 
-@checked
+@validate_types
 def export(
-    record: str | Path | Record,
+    record: str | Path | RunDirectory,
     to: str,
     out: str | Path | None = None,
     *,
@@ -78,11 +77,11 @@ def export(
         out: the folder to write; by default `export-FORMAT` in the record.
         what: "features", or "embedding", which the loss saw.
         data: where the record's pictures are, if not where they were.
-        normalize: an ONNX graph takes pixels in [0, 1] and normalises them itself.
+        normalize: an ONNX graph takes pixels in [0, 1] and normalizes them itself.
         measure: test embeddings of the data for Gaussianity, where they can be opened.
         name: which model, where the run trained several; the first by default.
         model: a module to put the weights into, as of `isojepa.load`.
-        shape: of one observation, where the record does not tell it.
+        shape: of one observation, where the record does not store it.
         again: replace an earlier export.
         trust: Python modules that may be imported to make the model, as of `isojepa.load`.
 
@@ -96,7 +95,7 @@ def export(
         True
     """
     write = choose("to", to, FORMATS)
-    record = record if isinstance(record, Record) else Record.open(record)
+    record = record if isinstance(record, RunDirectory) else RunDirectory.open(record)
     folder = record.path / f"export-{to}" if out is None else Path(out)
     check_place(folder, again)  # told before the work
     subject = open_subject(
@@ -121,7 +120,7 @@ def _facts(subject: Subject, to: str, written: Written, place: Path) -> dict[str
     rows = [row for row in record.metrics if row["step"] <= subject.step or not subject.step]
     training = record.config.get("training")
     steps = training.get("steps") if isinstance(training, dict) else None
-    found: dict[str, Any] = plain(
+    facts: dict[str, Any] = to_jsonable(
         {
             "isojepa": __version__,
             "title": _title(settings, subject),
@@ -146,23 +145,23 @@ def _facts(subject: Subject, to: str, written: Written, place: Path) -> dict[str
                 "step": subject.step,
                 "steps": steps if isinstance(steps, int) else 0,
             },
-            "input": {**asdict(subject.input), "normalised_inside": written.normalises},
+            "input": {**asdict(subject.input), "normalized_inside": written.normalizes},
             "data": {"name": _data_name(record.config), **subject.source},
             "settings": settings,
             "versions": {str(key): str(value) for key, value in (result.get("versions") or {}).items()},
         }
     )
-    # NaN stays a number: they are not read back, and the card tells them
-    return {**found, "metrics": rows[-1] if rows else {}, "gaussianity": subject.gaussianity}
+    # NaN stays a number: they are not read back, and the card prints them
+    return {**facts, "metrics": rows[-1] if rows else {}, "gaussianity": subject.gaussianity}
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A record's config; of paths, which are nobody else's business, the last name."""
-    kept = {key: value for key, value in config.items() if key not in ("models", "made_from")}
-    world = kept.get("world")
+    """A record's config; of paths, which are private, the last name."""
+    kept_settings = {key: value for key, value in config.items() if key not in ("models", "made_from")}
+    world = kept_settings.get("world")
     if isinstance(world, dict) and isinstance(world.get("data"), str):
-        kept["world"] = {**world, "data": Path(world["data"]).name}
-    return kept
+        kept_settings["world"] = {**world, "data": Path(world["data"]).name}
+    return kept_settings
 
 
 def _data_name(config: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 An ONNX file: the model as a graph of any batch size, checked in onnxruntime.
 
-The graph takes pixels in [0, 1] and normalises them itself, which is one mistake less for whoever uses it;
+The graph takes pixels in [0, 1] and normalizes them itself, which spares its user one mistake;
 `normalize=False` leaves that out. It is written by torch's exporter with opset 18, for observations of one
 shape; the first axis is free. The exporter notes in whose files each operator came from: that is taken out.
 
@@ -25,14 +25,11 @@ from torch import nn
 
 from isojepa.encoders.backbones import creation
 from isojepa.exports.subject import Answer, Subject, Written
-from isojepa.files import write_json, write_whole
-from isojepa.importing import install_hint
-from isojepa.opening import size_of
-from isojepa.training.model_files import load_model, save_model
-from isojepa.training.rebuilding import to_trust
-from isojepa.training.tensors import save_tensors
+from isojepa.importing import import_timm, install_hint
+from isojepa.io import size_of, write_json, write_whole
+from isojepa.training.checkpoints import save_tensors
+from isojepa.training.rebuilding import load_model, save_model, to_trust
 from isojepa.version import __version__
-from isojepa.vision import import_timm
 
 ONNX_FILE = "model.onnx"
 OPSET = 18
@@ -53,10 +50,10 @@ def write_onnx(subject: Subject, folder: Path, normalize: bool = True) -> Writte
         ImportError: onnx, onnxscript or onnxruntime is missing.
     """
     onnx, onnxruntime = _libraries()
-    given, pixels = subject.input, normalize and subject.input.pictures
-    if pixels and given.mean is None:
+    model_input, pixels = subject.input, normalize and subject.input.pictures
+    if pixels and model_input.mean is None:
         raise ValueError(
-            "mean and std of the pictures are not known, which the graph would normalise by: say where they "
+            "mean and std of the pictures are not known, which the graph would normalize by: say where they "
             "are by data, or leave it out by --no-normalize"
         )
     weights = sum(value.numel() * value.element_size() for value in subject.model.state_dict().values())
@@ -65,25 +62,30 @@ def write_onnx(subject: Subject, folder: Path, normalize: bool = True) -> Writte
             f"an ONNX file holds at most {size_of(_LARGEST)} of weights, got {size_of(weights)}: export it "
             "--to safetensors"
         )
-    program = _program(subject, Answer(subject.model, subject.what, given if pixels else None).eval())
-    notes = {"what": subject.what, "record": subject.record.id, "mean": given.mean, "std": given.std}
-    program.model.metadata_props["isojepa"] = json.dumps({**notes, "normalised_inside": pixels})
+    program = _program(subject, Answer(subject.model, subject.what, model_input if pixels else None).eval())
+    notes = {
+        "what": subject.what,
+        "record": subject.record.id,
+        "mean": model_input.mean,
+        "std": model_input.std,
+    }
+    program.model.metadata_props["isojepa"] = json.dumps({**notes, "normalized_inside": pixels})
     path = folder / ONNX_FILE
     write_whole(path, lambda temporary: program.save(str(temporary), external_data=False))
     onnx.checker.check_model(str(path))
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # what it does to make the graph faster is nobody's news
+    options.log_severity_level = 3  # silences notes on graph optimization
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     difference = subject.difference(lambda x: session.run(None, {"x": x.numpy()})[0], _TOLERANCE, pixels)
-    shape = f"float32 (batch, {', '.join(map(str, given.shape))})"
-    told = (", pixels in [0, 1]" if pixels else ", normalised as below") * given.pictures
+    shape = f"float32 (batch, {', '.join(map(str, model_input.shape))})"
+    pixel_note = (", pixels in [0, 1]" if pixels else ", normalized as below") * model_input.pictures
     return Written(
         ONNX_FILE,
         difference,
         f"onnxruntime {onnxruntime.__version__}",
         "onnx",
         f'import onnxruntime\n\nsession = onnxruntime.InferenceSession("{ONNX_FILE}")\n'
-        f'({subject.what},) = session.run(None, {{"x": x}})  # x: {shape}{told}',
+        f'({subject.what},) = session.run(None, {{"x": x}})  # x: {shape}{pixel_note}',
         (f"Opset {OPSET}; any batch size; observations of this shape alone.",),
         pixels,
     )
@@ -108,19 +110,19 @@ def _program(subject: Subject, answer: Answer) -> Any:
                 output_names=[subject.what],
                 verbose=False,
             )
-    except Exception as error:  # whatever somebody's module, or the exporter, raises
-        told = " ".join(str(error).split())[:300] or type(error).__name__
+    except Exception as error:  # anything a custom module, or the exporter, raises
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ValueError(
-            f"torch cannot write this model as ONNX: {told}; export it --to safetensors"
+            f"torch cannot write this model as ONNX: {reason}; export it --to safetensors"
         ) from error
     finally:
         exporter.setLevel(level)
-    found: Any = program
-    for node in found.model.graph.all_nodes():
+    onnx_program: Any = program
+    for node in onnx_program.model.graph.all_nodes():
         node.metadata_props.clear()
-    for value in (*found.model.graph.inputs, *found.model.graph.outputs):
+    for value in (*onnx_program.model.graph.inputs, *onnx_program.model.graph.outputs):
         value.metadata_props.clear()
-    return found
+    return onnx_program
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -154,8 +156,8 @@ def write_timm(subject: Subject, folder: Path) -> Written:
         )
     name = None if backbone is None else vars(backbone).get("backbone")
     if backbone is None or name is None or not type(backbone.body).__module__.startswith("timm."):
-        told = type(subject.model).__name__ if name is None else repr(name)
-        raise ValueError(f"a timm file needs a backbone of timm by its name, got {told}: {other}")
+        extra_arguments = type(subject.model).__name__ if name is None else repr(name)
+        raise ValueError(f"a timm file needs a backbone of timm by its name, got {extra_arguments}: {other}")
     if not isinstance(backbone.reduction, nn.Identity):
         raise ValueError(
             f"a timm file has no place for the linear map to {backbone.num_features} features that "
@@ -172,30 +174,30 @@ def write_timm(subject: Subject, folder: Path) -> Written:
     difference = subject.difference(model.eval(), _TIMM_FILE_TOLERANCE)
     shape = ", ".join(map(str, subject.input.shape))
     write_json(folder / CONFIG, _config(subject, name, arguments))
-    told = "".join(f", {key}={value!r}" for key, value in arguments.items())
+    extra_arguments = "".join(f", {key}={value!r}" for key, value in arguments.items())
     return Written(
         TIMM_FILE,
         difference,
         f"timm {timm.__version__}",
         "timm",
-        f'import timm\n\nmodel = timm.create_model("{name}", num_classes=0{told}, '
+        f'import timm\n\nmodel = timm.create_model("{name}", num_classes=0{extra_arguments}, '
         f'checkpoint_path="{TIMM_FILE}")\n'
-        f"features = model.eval()(x)  # x: (batch, {shape}), normalised as below",
+        f"features = model.eval()(x)  # x: (batch, {shape}), normalized as below",
         ('The folder as it is: `timm.create_model("local-dir:FOLDER", pretrained=True)`.',),
     )
 
 
 def _config(subject: Subject, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """What timm reads of a folder, so that it knows the arguments and how pictures are prepared."""
-    given = subject.input
-    known = {"mean": given.mean, "std": given.std} if given.mean is not None else {}
+    model_input = subject.input
+    normalization = {"mean": model_input.mean, "std": model_input.std} if model_input.mean is not None else {}
     prepared = {"interpolation": "bilinear", "crop_pct": 1.0, "crop_mode": "center"}
     return {
         "architecture": name,
         "num_classes": 0,
         "num_features": subject.dim,
         "model_args": arguments,
-        "pretrained_cfg": {"num_classes": 0, "input_size": given.shape, **known, **prepared},
+        "pretrained_cfg": {"num_classes": 0, "input_size": model_input.shape, **normalization, **prepared},
     }
 
 
@@ -205,18 +207,25 @@ _SAFETENSORS_FILE_TOLERANCE = 1e-5
 
 def write_safetensors(subject: Subject, folder: Path) -> Written:
     """Write the file and, where the model can be made again from it, see that it gives the same."""
-    path, given = folder / SAFETENSORS_FILE, subject.input
+    path, model_input = folder / SAFETENSORS_FILE, subject.input
     config = subject.record.config
     notes = {
         "what": subject.what,
-        "input": {"shape": given.shape, "mean": given.mean, "std": given.std, "pictures": given.pictures},
+        "input": {
+            "shape": model_input.shape,
+            "mean": model_input.mean,
+            "std": model_input.std,
+            "pictures": model_input.pictures,
+        },
         "record": subject.record.id,
         "encoder": config.get("encoder"),
         "views": _views(config.get("world")),
         "version": __version__,
     }
     whole = save_model(path, subject.model, notes)
-    shape = f"(batch, {', '.join(map(str, given.shape))})" + ", normalised as below" * given.pictures
+    shape = (
+        f"(batch, {', '.join(map(str, model_input.shape))})" + ", normalized as below" * model_input.pictures
+    )
     if not whole:
         return Written(
             SAFETENSORS_FILE,

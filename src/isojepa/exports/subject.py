@@ -2,7 +2,7 @@
 
 What is exported: the model of a record, what it is fed, and what is known of it.
 
-What a model is fed, and what else a record tells of its source, looked at before it is used.
+Model input, and what a run directory stores of its source, checked before use.
 
 The folder of an export: whole or not there, and nothing of others is ever written over.
 
@@ -25,18 +25,18 @@ from torch import Tensor, nn
 
 from isojepa import runs
 from isojepa.config import config_from
+from isojepa.data.images.image_sets import fingerprint
+from isojepa.data.images.source import Images, ImagesSpec
+from isojepa.data.source import Source, summary
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.model import Headed, as_model, embed
-from isojepa.files import check_folder
-from isojepa.names import choose, shown
-from isojepa.registry import Context, changed
+from isojepa.io import check_folder
+from isojepa.registry import Context, replace_settings
 from isojepa.seeds import generator
 from isojepa.training.checkpoints import weights_so_far
-from isojepa.training.records import Record
-from isojepa.watching.numbers import measure
-from isojepa.worlds.images.pictures import fingerprint
-from isojepa.worlds.images.source import Images, ImagesSpec
-from isojepa.worlds.source import Source, summary
+from isojepa.training.run_directory import RunDirectory
+from isojepa.training.watch import measure
+from isojepa.validation import choose, short_repr
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Input:
 
     Attributes:
         shape: of one observation; (channels, size, size) of a picture.
-        mean, std: of each channel, that pixels in [0, 1] are normalised by; None for what is no picture, or
-            where nobody knows.
+        mean, std: of each channel, that pixels in [0, 1] are normalized by; None for what is no picture, or
+            where it is unknown.
         pictures: whether observations are pictures.
     """
 
@@ -57,7 +57,7 @@ class Input:
 
 
 def known_of(told: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """What a result says of its source; what a source of somebody else's says besides is left out.
+    """The known entries of a result's source; other entries are dropped.
 
     Raises:
         ValueError: something is not of its kind.
@@ -71,11 +71,11 @@ def known_of(told: Mapping[str, Any], path: Path) -> dict[str, Any]:
         "fingerprint": lambda value: isinstance(value, str),
         **dict.fromkeys(("mean", "std"), _is_numbers),
     }
-    known = {key: told[key] for key in good if told.get(key) is not None}
-    for key, value in known.items():
+    facts = {key: told[key] for key in good if told.get(key) is not None}
+    for key, value in facts.items():
         if not good[key](value):
-            raise ValueError(f"{path / 'result.json'}: {key} of its source cannot be {shown(value)}")
-    return known
+            raise ValueError(f"{path / 'result.json'}: {key} of its source cannot be {short_repr(value)}")
+    return facts
 
 
 def _is_shape(value: Any) -> bool:
@@ -93,16 +93,16 @@ def _is_numbers(value: Any) -> bool:
 
 
 def input_of(known: Mapping[str, Any], shape: Sequence[int] | None) -> Input:
-    """What a model is fed, from what is known of its source, or a shape that somebody gives.
+    """Model input, from the stored source or a shape that the caller passes.
 
     Raises:
-        ValueError: nobody knows the shape, or mean and std do not fit it.
+        ValueError: the shape is unknown, or mean and std do not fit it.
     """
     if shape is None and known.get("shapes"):
         shape = max(known["shapes"], key=math.prod)  # global views are the largest
     if not _is_shape(shape):
         raise ValueError(
-            f"shape of an observation must be positive integers, got {shape}: where the record does not tell "
+            f"shape of an observation must be positive integers, got {shape}: if the record does not store "
             "it, give it, --shape 3 224 224"
         )
     sides = tuple(shape or ())
@@ -116,7 +116,7 @@ def input_of(known: Mapping[str, Any], shape: Sequence[int] | None) -> Input:
 
 WHAT = {"features": "what probes and users read", "embedding": "what the loss saw, behind the projector"}
 _ROWS = 512  # states whose embeddings are tested for Gaussianity
-_TRIED = (1, 3)  # batches that a file is compared with the model on
+_TEST_BATCHES = (1, 3)  # batches that a file is compared with the model on
 
 
 class Answer(nn.Module):
@@ -128,14 +128,14 @@ class Answer(nn.Module):
     def __init__(self, model: nn.Module, what: str, given: Input | None = None) -> None:
         super().__init__()
         self.model, self.what = model, what
-        self.normalises = given is not None and given.mean is not None and given.std is not None
+        self.normalizes = given is not None and given.mean is not None and given.std is not None
         if given is not None and given.mean is not None and given.std is not None:
             self.register_buffer("mean", torch.tensor(given.mean)[:, None, None])
             self.register_buffer("std", torch.tensor(given.std)[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         """Observations (batch, ...) to (batch, dim)."""
-        if self.normalises:
+        if self.normalizes:
             x = (x - self.mean) / self.std
         model = as_model(self.model)
         return model.features(x) if self.what == "features" else model.embed(x)
@@ -158,7 +158,7 @@ class Subject:
         gaussianity: numbers of embeddings of the data, or {"reason": why there are none}.
     """
 
-    record: Record
+    record: RunDirectory
     name: str
     trained: nn.Module
     what: str
@@ -205,7 +205,7 @@ class Subject:
             ValueError: it is larger than the tolerance, times the largest answer if that is above 1.
         """
         largest = 0.0
-        for n in _TRIED:
+        for n in _TEST_BATCHES:
             x, ours = self.answers(n, pixels)
             with torch.no_grad():
                 theirs = torch.as_tensor(other(x))
@@ -225,7 +225,7 @@ class Subject:
 
 
 def open_subject(
-    path: str | Path | Record,
+    path: str | Path | RunDirectory,
     *,
     what: str = "features",
     data: str | Path | None = None,
@@ -238,18 +238,18 @@ def open_subject(
     """The model of a record, and what is known of it; see `isojepa.exports.export`.
 
     Raises:
-        ValueError: no record, nothing trained yet, or nobody knows what the model is fed.
+        ValueError: no record, nothing trained yet, or unknown model input.
     """
     choose("what", what, WHAT)
-    record = path if isinstance(path, Record) else Record.open(path)
+    record = path if isinstance(path, RunDirectory) else RunDirectory.open(path)
     name = record.models[0] if name is None else name
     result = record.result
-    known = known_of((result or {}).get("source") or {}, record.path)
+    source_facts = known_of((result or {}).get("source") or {}, record.path)
     opened, why = None, "it was not asked for"
-    if measured or data is not None or not known:
+    if measured or data is not None or not source_facts:
         opened, why = _opened(record, data)
-    if opened is not None and not known:
-        known = known_of(summary(opened), record.path)
+    if opened is not None and not source_facts:
+        source_facts = known_of(summary(opened), record.path)
         if data is not None and model is None:  # the record's own place may be empty
             config = config_from(record.config)
             model = config.encoder.build(runs.context_of(config, opened))
@@ -258,15 +258,19 @@ def open_subject(
         status, reason, step = "unfinished", "", weights_so_far(record.checkpoint, name, record.id)[1]
     else:
         status, reason, step = result["status"], result["reason"], int(result.get("steps") or 0)
-    given = input_of(known, shape)
+    model_input = input_of(source_facts, shape)
     tested = {"reason": why}
     if opened is not None:
-        tested = _tested(trained, opened, given, known) if measured else {"reason": "it was not asked for"}
-    return Subject(record, name, trained, what, given, status, reason, step, known, tested)
+        tested = (
+            _tested(trained, opened, model_input, source_facts)
+            if measured
+            else {"reason": "it was not asked for"}
+        )
+    return Subject(record, name, trained, what, model_input, status, reason, step, source_facts, tested)
 
 
-def _opened(record: Record, data: str | Path | None) -> tuple[Source | None, str]:
-    """The source of a record, or of the data that somebody names; else None, and why.
+def _opened(record: RunDirectory, data: str | Path | None) -> tuple[Source | None, str]:
+    """The source of a record, or of the data that the user names; else None, and why.
 
     The reason names no path: it goes into the card.
     """
@@ -275,13 +279,13 @@ def _opened(record: Record, data: str | Path | None) -> tuple[Source | None, str
             raise ValueError(
                 "data go with a record that a config describes, got one made from Python objects"
             )
-        return None, "the run was made from Python objects, of which nobody knows how to draw data again"
+        return None, "the run was made from Python objects, which cannot draw data again"
     config = config_from(record.config)
     world = config.world
     if data is not None:
         if not isinstance(world, ImagesSpec):
             raise ValueError(f"data go with a record of pictures, got one of the world {world.name!r}")
-        return changed(world, data=str(data)).build(Context(seed=config.seed)), ""
+        return replace_settings(world, data=str(data)).build(Context(seed=config.seed)), ""
     try:
         return world.build(Context(seed=config.seed)), ""
     except (ValueError, OSError, ImportError):
@@ -289,19 +293,19 @@ def _opened(record: Record, data: str | Path | None) -> tuple[Source | None, str
 
 
 def _tested(trained: nn.Module, source: Source, given: Input, told: dict[str, Any]) -> dict[str, Any]:
-    """Gaussianity of embeddings of the data, normalised as the run's were."""
-    known = ""
+    """Gaussianity of embeddings of the data, normalized as the run's were."""
+    sentence = ""
     if isinstance(source, Images):
-        known = fingerprint(source.pictures)
+        sentence = fingerprint(source.pictures)
         source = Images(source.pictures, replace(source.views, mean=given.mean, std=given.std))
     h = embed(trained, source.sample(_ROWS, generator(0, "export")).views[0])
     numbers = measure(h)
-    kept = ("gaussianity", "gaussianity_p", "effective_rank", "mean_length", "mean_variance", "nonfinite")
+    columns = ("gaussianity", "gaussianity_p", "effective_rank", "mean_length", "mean_variance", "nonfinite")
     return {
         "states": _ROWS,
         "dim": h.shape[1],
-        "other_data": bool(known and told.get("fingerprint") not in (None, known)),
-        **{key: numbers[key] for key in kept},
+        "other_data": bool(sentence and told.get("fingerprint") not in (None, sentence)),
+        **{key: numbers[key] for key in columns},
     }
 
 
@@ -368,7 +372,7 @@ class Written:
         library: that opens it, as hubs name it.
         loading: Python that loads it and calls it.
         notes: what to know besides.
-        normalises: whether it takes pixels in [0, 1] and normalises them itself.
+        normalizes: whether it takes pixels in [0, 1] and normalizes them itself.
     """
 
     file: str
@@ -377,4 +381,4 @@ class Written:
     library: str
     loading: str
     notes: tuple[str, ...] = ()
-    normalises: bool = False
+    normalizes: bool = False

@@ -1,16 +1,16 @@
-"""Alignment: how far the views of one thing lie apart.
+"""Alignment: squared distances between the views of a state.
 
-    to_centre       mean over view, batch and dim of (h_v - c)^2, c the mean of the first `global_views`
+    to_center       mean over view, batch and dim of (h_v - c)^2, c the mean of the first `global_views`
                     views (Balestriero & LeCun 2025, "LeJEPA", Algorithm 2)
-    to_centre_sum   the same summed over dim: mean over view and batch of |h_v - c|^2 (there, equation 6)
+    to_center_sum   the same summed over dim: mean over view and batch of |h_v - c|^2 (there, equation 6)
     pairwise        mean over batch and pairs of views of |h_v - h_w|^2, summed over dim
                     (Klindt, LeCun & Balestriero 2026, Theorem 1)
 
-With two views, pairwise = 4 dim * to_centre. Equation 5 of the LeJEPA paper, the mean over pairs of a global
+With two views, pairwise = 4 dim * to_center. Equation 5 of the LeJEPA paper, the mean over pairs of a global
 view u and any view v of |h_u - h_v|^2, exceeds equation 6 by the mean over global views of |h_u - c|^2.
 
-Where only some views are global, pairs are those with at least one global view: two small crops of one
-picture may have nothing in common.
+If only some views are global, a pair has at least one global view: two small crops of one image may not
+overlap.
 """
 
 from collections.abc import Callable
@@ -19,31 +19,31 @@ from torch import Tensor
 from torch.nn import functional
 
 from isojepa import ranks
-from isojepa.names import shown
 from isojepa.objectives.objective import at_least_float32, check_floats
+from isojepa.validation import short_repr
 
 
-def to_centre(views: Tensor, global_views: int | None = None, centre: Tensor | None = None) -> Tensor:
-    """Mean squared distance to the centre of the global views.
+def to_center(views: Tensor, global_views: int | None = None, center: Tensor | None = None) -> Tensor:
+    """Mean squared distance to the center of the global views.
 
     Args:
         views: (view, batch, dim).
-        global_views: how many of the first views make the centre; all by default.
-        centre: (batch, dim) a centre from elsewhere, e.g. a teacher's, in place of the views' own.
+        global_views: number of leading views that define the center; all by default.
+        center: (batch, dim) another center, e.g. a teacher's, instead of the mean of the views.
     """
     views = _checked(views)
     _check_global(global_views, len(views))
-    if centre is not None:
-        return _over_batch((views - centre.to(views)).square().sum() / len(views), views)
+    if center is not None:
+        return _over_batch((views - center.to(views)).square().sum() / len(views), views)
     if len(views) == 2 and global_views in (None, 2):
-        # both lie half their distance from the centre; reducing an axis of two is slow
+        # both lie half their distance from the center; reducing an axis of two is slow
         return _over_batch(functional.mse_loss(views[0], views[1], reduction="sum"), views) / 4
     return _over_batch((views - views[:global_views].mean(0)).square().sum() / len(views), views)
 
 
-def to_centre_sum(views: Tensor, global_views: int | None = None, centre: Tensor | None = None) -> Tensor:
-    """As `to_centre`, summed over dim instead of averaged."""
-    return to_centre(views, global_views, centre) * views.shape[-1]
+def to_center_sum(views: Tensor, global_views: int | None = None, center: Tensor | None = None) -> Tensor:
+    """As `to_center`, summed over dim instead of averaged."""
+    return to_center(views, global_views, center) * views.shape[-1]
 
 
 def pairwise(views: Tensor, global_views: int | None = None) -> Tensor:
@@ -51,7 +51,7 @@ def pairwise(views: Tensor, global_views: int | None = None) -> Tensor:
 
     Args:
         views: (view, batch, dim).
-        global_views: how many of the first views are global: a pair has one of them; all by default.
+        global_views: number of leading global views, one of which each pair has; all by default.
     """
     views = _checked(views)
     if len(views) < 2:
@@ -59,7 +59,7 @@ def pairwise(views: Tensor, global_views: int | None = None) -> Tensor:
     _check_global(global_views, len(views))
     count = views.shape[0]
     if global_views not in (None, count):
-        # sum over global u and w != u of |h_u - h_w|^2, a pair once, by way of the centre of the global views
+        # sum over global u and w != u of |h_u - h_w|^2, a pair once, through the center of the global views
         squares = (views - views[:global_views].mean(0)).square()
         near, far = squares[:global_views].sum(), squares[global_views:].sum()
         total = count * near + global_views * far
@@ -70,7 +70,7 @@ def pairwise(views: Tensor, global_views: int | None = None) -> Tensor:
 
 
 def pairs(count: int, global_views: int | None = None) -> list[tuple[int, int]]:
-    """Pairs of views that are compared: each once, the first of them global.
+    """Pairs of views, each once; the first of each is global.
 
     Example:
         >>> pairs(4, global_views=1)
@@ -83,7 +83,7 @@ def pairs(count: int, global_views: int | None = None) -> list[tuple[int, int]]:
 def _check_global(global_views: int | None, count: int) -> None:
     if global_views is not None and not (isinstance(global_views, int) and 1 <= global_views <= count):
         raise ValueError(
-            f"global_views must be none or an integer from 1 to {count}, got {shown(global_views)}"
+            f"global_views must be none or an integer from 1 to {count}, got {short_repr(global_views)}"
         )
 
 
@@ -98,5 +98,5 @@ def _over_batch(total: Tensor, views: Tensor) -> Tensor:
     return ranks.total(total) / (ranks.count(views.shape[1], views.device) * views.shape[2])
 
 
-CENTRES: dict[str, Callable[..., Tensor]] = {"centre": to_centre, "centre-sum": to_centre_sum}
-ALIGNMENTS: dict[str, Callable[..., Tensor]] = {**CENTRES, "pairwise": pairwise}
+CENTERED: dict[str, Callable[..., Tensor]] = {"centre": to_center, "centre-sum": to_center_sum}
+ALIGNMENTS: dict[str, Callable[..., Tensor]] = {**CENTERED, "pairwise": pairwise}

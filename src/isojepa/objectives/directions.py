@@ -1,15 +1,15 @@
-"""Unit vectors to project on, as many as asked for, from a given generator.
+"""Random directions: unit vectors to project on.
 
-Every sampler gives directions that are each uniform on the sphere, so a mean over slices is an unbiased
-estimate of the mean over the sphere. They differ in how the directions of one set lie to one another:
+Each direction is uniform on the sphere whatever the sampler, so a mean over slices is an unbiased estimate of
+the mean over the sphere. Samplers differ in the joint distribution of the directions of one set:
 
     gaussian     independent
     sobol        a low-discrepancy sequence through the normal quantile function (Balestriero & LeCun 2025,
                  "LeJEPA", Appendix D): one scrambled sequence, shifted at random modulo 1 in each set
-    orthogonal   blocks of orthonormal bases, each turned at random
+    orthogonal   blocks of orthonormal bases, each randomly rotated
 
-All depend on the generator alone: with the same seed and step, every rank of a distributed job projects on
-the same directions without a word between them.
+All depend on the generator alone: with the same seed and step, every rank of a distributed job draws the same
+directions without communication.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.arguments import check_count, checked
-from isojepa.names import choose
+from isojepa.validation import check_count, choose, validate_types
 
 
-@checked
+@validate_types
 def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: str = "gaussian") -> Tensor:
     """Draw unit vectors: (slices, dim), on the generator's device.
 
@@ -39,7 +38,7 @@ def draw_directions(dim: int, slices: int, generator: torch.Generator, sampler: 
     """
     draw = choose("sampler", sampler, SAMPLERS)
     dim, slices = check_count("dim", dim), check_count("slices", slices)
-    with ranks.untransformed():  # one set of directions, whatever a transform of torch.func makes of the rest
+    with ranks.untransformed():  # one set of directions, also under a transform of torch.func
         return draw(dim, slices, generator)
 
 
@@ -77,7 +76,7 @@ def _sobol_points(dim: int, slices: int) -> Tensor:
 
 
 def _orthogonal(dim: int, slices: int, generator: torch.Generator) -> Tensor:
-    """Orthonormal bases, turned at random."""
+    """Orthonormal bases, randomly rotated."""
     bases = []
     for start in range(0, slices, dim):
         shape = dim, min(dim, slices - start)

@@ -1,35 +1,32 @@
-r"""Contrastive objectives: InfoNCE with isotropic, anisotropic and sliced kernels, and SimCLR.
+"""Contrastive objectives: InfoNCE with isotropic, anisotropic and sliced Gaussian kernels, and SimCLR.
 
-InfoNCE with a Gaussian kernel, its anisotropic variant, and its average over random subspaces.
-
-For two views h, h' of n things and a kernel of precision 1/sigma^2,
+For two views h, h' of n states and a kernel of precision 1/sigma^2,
 
     alignment    a = mean_i |h_i - h'_i|^2 / (2 sigma^2)
     regularizer  r = mean_i log (1/n) sum_j exp(-|h_i - h'_j|^2 / (2 sigma^2)), in both directions
 
-a + r is InfoNCE (van den Oord et al. 2018) less log n; the objective is weight * r + (1 - weight) * a, so
+a + r is InfoNCE (van den Oord et al. 2018) minus log n; the objective is weight * r + (1 - weight) * a, so
 weight 0.5 is half of it. Distances are |h|^2 + |h'|^2 - 2 h.h': memory is batch^2, never batch^2 x dim.
 
-The width. For an Ornstein-Uhlenbeck pair of unit variance the log density ratio has the cross term
-rho z.z' / (1 - rho^2), so the kernel matches it when sigma^2 = (1 - rho^2) / rho, in any dimension.
+Width. For an Ornstein-Uhlenbeck pair of unit variance the log density ratio has the cross term
+rho z.z' / (1 - rho^2), so the kernel matches it if sigma^2 = (1 - rho^2) / rho, in any dimension.
 
-Saturation. InfoNCE cannot show more than log n of the pair's mutual information -(dim/2) log(1 - rho^2);
-beyond that the loss is flat. `SlicedInfoNCE` scores k-dimensional random subspaces, whose mutual
+Saturation. InfoNCE is bounded by log n, while the mutual information of the pair is -(dim/2) log(1 - rho^2);
+beyond the bound the loss is flat. `SlicedInfoNCE` scores random k-dimensional subspaces, whose mutual
 information stays below log n.
 
-SimCLR: the normalised temperature-scaled cross entropy, NT-Xent (Chen et al. 2020, ICML, equation 1).
-
-For unit vectors u_i, u'_i of two views of n things and a temperature T, every embedding x is compared with
-the 2n - 1 others,
+SimCLR: the normalized temperature-scaled cross entropy, NT-Xent (Chen et al. 2020, ICML, equation 1). For
+unit vectors u_i, u'_i of two views of n states and a temperature T, each embedding x is compared with the
+other 2n - 1,
 
     alignment    mean_i (1 - u_i . u'_i) / T
     regularizer  mean over both views of log (1/(2n - 1)) sum_{y != x} exp(-(1 - x . y) / T)
 
-alignment + regularizer is NT-Xent less log(2n - 1); the objective is weight * regularizer + (1 - weight) *
-alignment, so weight 0.5 is half of it. 1 - x . y is half the squared distance: this is `InfoNCE` on the
-sphere, of width sqrt(T), with the embeddings of the same view among the negatives.
+alignment + regularizer is NT-Xent minus log(2n - 1); weight 0.5 is half of it. 1 - x . y is half the squared
+distance: this is `InfoNCE` on the sphere with width sqrt(T) and the embeddings of the same view as further
+negatives.
 
-More than two views are compared in pairs, and the terms are averaged over pairs; where only some views are
+More than two views are compared in pairs, and the terms are averaged over pairs; if only some views are
 global, over the pairs with a global view.
 """
 
@@ -43,18 +40,18 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from isojepa import ranks
-from isojepa.arguments import check_count, checked
 from isojepa.objectives.alignment import pairs
 from isojepa.objectives.objective import Loss, at_least_float32, check_views, check_weight, combine
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import Stream
+from isojepa.validation import check_count, validate_types
 
-_TOGETHER = 1 << 23  # similarities of all slices that are held at once
-_DEPTH = 60.0  # below the largest similarity, e^-60 is nothing even in float64
-_NEAR = 40.0  # of 0, which no similarity exceeds; e^-80 is not yet too small for float32
+_MAX_SIMILARITIES = 1 << 23  # of all slices in memory at once
+_DEPTH = 60.0  # e^-60 of the largest term is negligible even in float64
+_MAX_OFFSET = 40.0  # of the largest similarity from its bound 0; float32 still represents e^-80
 
 
-@checked
+@validate_types
 def matched_sigma(rho: float) -> float:
     """Kernel width that fits a pair of unit variance and correlation rho: sqrt((1 - rho^2) / rho)."""
     if not 0 < rho < 1:
@@ -66,7 +63,7 @@ class InfoNCE(nn.Module):
     """InfoNCE with an isotropic Gaussian kernel.
 
     Args:
-        sigma: kernel width; the starting value when it is learned. See `matched_sigma`.
+        sigma: kernel width; the initial value if it is learned. See `matched_sigma`.
         learned: train the width with the encoder.
         weight: lambda, in [0, 1]; 0.5 is the usual InfoNCE, halved.
 
@@ -76,7 +73,7 @@ class InfoNCE(nn.Module):
         ['alignment', 'regularizer', 'sigma']
     """
 
-    @checked
+    @validate_types
     def __init__(self, sigma: float = 1.0, learned: bool = False, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -90,7 +87,7 @@ class InfoNCE(nn.Module):
             self.register_buffer("log_sigma", log_sigma, persistent=False)
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        """Return the loss of views (view, batch, dim); no randomness."""
         sigma = self.log_sigma.exp()
         alignment, regularizer = contrast(ranks.gather(check_views(views, generator)) / sigma)
         return combine(self.weight, alignment, regularizer, sigma=sigma)
@@ -102,15 +99,15 @@ class InfoNCE(nn.Module):
 class AnInfoNCE(nn.Module):
     """InfoNCE with one learned precision per dimension (Rusak et al. 2024, "InfoNCE: Identifying the Gap").
 
-    For latents of unequal rates the density ratio is anisotropic, and so must the kernel be.
+    For latents of different decay rates the density ratio is anisotropic, and the kernel must be too.
 
     Args:
         dim: embedding dimension.
-        sigma: starting width of every dimension.
+        sigma: initial width of every dimension.
         weight: lambda, in [0, 1].
     """
 
-    @checked
+    @validate_types
     def __init__(self, dim: int, sigma: float = 1.0, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -126,7 +123,7 @@ class AnInfoNCE(nn.Module):
         return torch.exp(-2 * self.log_sigma.detach())
 
     def forward(self, views: Tensor, generator: torch.Generator | None = None) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        """Return the loss of views (view, batch, dim); no randomness."""
         check_views(views, generator)
         if views.shape[-1] != len(self.log_sigma):
             raise ValueError(f"views must have dim {len(self.log_sigma)}, got shape {tuple(views.shape)}")
@@ -141,14 +138,14 @@ class SlicedInfoNCE(nn.Module):
     """InfoNCE averaged over random orthonormal k-dimensional subspaces, drawn anew at each call.
 
     Args:
-        k: dimension of a subspace; the whole space when the embedding has no more.
+        k: dimension of a subspace, at most that of the embedding.
         slices: number of subspaces per call; mutually orthogonal while they fit.
         sigma: kernel width within a subspace. See `matched_sigma`.
         weight: lambda, in [0, 1].
-        seed: draws the subspaces when a call brings no generator.
+        seed: draws the subspaces of calls without a generator.
     """
 
-    @checked
+    @validate_types
     def __init__(
         self, k: int = 4, slices: int = 16, sigma: float = 1.0, weight: float = 0.5, seed: int = 0
     ) -> None:
@@ -166,9 +163,9 @@ class SlicedInfoNCE(nn.Module):
         dim = views.shape[-1]
         frames = draw_frames(dim, min(self.k, dim), self.slices, generator or self._stream.next()).to(views)
         projected = _project(views, frames) / self.sigma
-        if self.slices * views.shape[1] ** 2 <= _TOGETHER:
+        if self.slices * views.shape[1] ** 2 <= _MAX_SIMILARITIES:
             alignment, regularizer = contrast(projected)
-        else:  # slice by slice, each computed again in the backward pass: memory of one batch^2
+        else:  # slice by slice, recomputed in the backward pass: memory of one batch^2
             terms = [
                 checkpoint(contrast, part, use_reentrant=False, preserve_rng_state=False)
                 for part in projected.unbind(1)
@@ -187,7 +184,7 @@ def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
         views: (view, ..., batch, dim).
     """
     count, n = views.shape[0], views.shape[-2]
-    # distances do not see a common shift, and products of centred views keep their digits
+    # distances are invariant to a common shift, and products of centered views keep their digits
     views = views - views.detach().mean((0, -2), keepdim=True)
     half_norms = views.square().sum(-1) / 2
     alignments, regularizers = [], []
@@ -203,16 +200,16 @@ def contrast(views: Tensor) -> tuple[Tensor, Tensor]:
 def _log_sums(similarity: Tensor) -> tuple[Tensor, Tensor]:
     """log sum exp of the rows and of the columns of similarities (..., n, n), (..., n) each.
 
-    None is above 0. Where the largest of every row and of every column is near it, one exponential serves
-    both. What lies far below the largest that it is summed with adds nothing and gets no gradient either way,
-    but its exponential underflows, which takes the processor several times as long: it is raised.
+    All similarities are at most 0. If the maximum of every row and column is near 0, one exponential serves
+    both sums. Terms far below the maximum of their sum are clamped from below: they contribute neither value
+    nor gradient, but underflow in the exponential is several times as slow.
     """
-    known = similarity.detach()
-    rows, columns = known.amax(-1, keepdim=True), known.amax(-2, keepdim=True)
-    if rows.amin() > -_NEAR and columns.amin() > -_NEAR:
-        powers = similarity.clamp_min(-2 * _NEAR).exp()
+    values = similarity.detach()
+    rows, columns = values.amax(-1, keepdim=True), values.amax(-2, keepdim=True)
+    if rows.amin() > -_MAX_OFFSET and columns.amin() > -_MAX_OFFSET:
+        powers = similarity.clamp_min(-2 * _MAX_OFFSET).exp()
         return powers.sum(-1).log(), powers.sum(-2).log()
-    if known.amin() < -_DEPTH:
+    if values.amin() < -_DEPTH:
         similarity = torch.maximum(similarity, torch.minimum(rows, columns) - _DEPTH)
     return torch.logsumexp(similarity, -1), torch.logsumexp(similarity, -2)
 
@@ -237,13 +234,13 @@ def draw_frames(dim: int, k: int, slices: int, generator: torch.Generator) -> Te
 
 
 class KernelSpec(Spec):
-    """What the specs of kernels share: their width, as a number or by rule."""
+    """Base of the specs of kernels: the width, as a number or by rule."""
 
     costless: ClassVar = ("weight", "sigma")
     sigma: float | str
 
     def width(self, context: Context) -> float:
-        """The width, or where a learned one starts.
+        """The width, or the initial value of a learned one.
 
         Raises:
             ValueError: the rule is unknown, or needs one correlation for all latents.
@@ -258,7 +255,7 @@ class KernelSpec(Spec):
         if isinstance(rho, tuple):
             if self.sigma == "matched":
                 raise ValueError(f"sigma 'matched' needs one correlation for all latents, got {rho}")
-            rho = sum(rho) / len(rho)  # only where a learned width starts
+            rho = sum(rho) / len(rho)  # only the initial value of a learned width
         return matched_sigma(rho)
 
     def operations(self, batch: float, dim: int) -> float:
@@ -287,7 +284,7 @@ class AnInfoNCESpec(KernelSpec):
     weight: float = 0.5
     """Weight λ of the regularizer, in [0, 1]."""
     sigma: float | str = 1.0
-    """Where the widths start: a number, or `matched` to the world."""
+    """Initial widths: a number, or `matched` to the world."""
 
     def build(self, context: Context) -> AnInfoNCE:
         if context.embedding is None:
@@ -329,7 +326,7 @@ class SimCLR(nn.Module):
         ['alignment', 'regularizer']
     """
 
-    @checked
+    @validate_types
     def __init__(self, temperature: float = 0.1, weight: float = 0.5) -> None:
         super().__init__()
         if not 0 < temperature < math.inf:
@@ -339,25 +336,25 @@ class SimCLR(nn.Module):
     def forward(
         self, views: Tensor, generator: torch.Generator | None = None, *, global_views: int | None = None
     ) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        """Return the loss of views (view, batch, dim); no randomness."""
         whole = ranks.gather(at_least_float32(check_views(views, generator)))
         u = functional.normalize(whole, dim=-1)
         n = u.shape[1]
-        within: dict[int, Tensor] = {}  # by view: log of the sum over the others of the same view
+        within: dict[int, Tensor] = {}  # by view: log sum over the other embeddings of the view
         alignments, regularizers = [], []
         for v, w in pairs(len(u), global_views):
             energy = self._energy(u[v], u[w])
             alignments.append(-energy.diagonal().mean())
             for view, axis in ((v, 1), (w, 0)):
                 if view not in within:
-                    own = self._energy(u[view], u[view]).fill_diagonal_(-math.inf)
-                    within[view] = torch.logsumexp(own, 1)
+                    energies = self._energy(u[view], u[view]).fill_diagonal_(-math.inf)
+                    within[view] = torch.logsumexp(energies, 1)
                 regularizers.append(torch.logaddexp(torch.logsumexp(energy, axis), within[view]).mean())
         regularizer = torch.stack(regularizers).mean() - math.log(2 * n - 1)
         return combine(self.weight, torch.stack(alignments).mean(), regularizer)
 
     def _energy(self, u: Tensor, other: Tensor) -> Tensor:
-        """(n, n) the cosine less 1, over the temperature."""
+        """(cosine - 1) / temperature: (n, n)."""
         return (u @ other.T - 1) / self.temperature
 
     def extra_repr(self) -> str:
@@ -371,7 +368,7 @@ class SimCLRSpec(Spec):
 
     costless: ClassVar = ("weight", "temperature")
     weight: float = 0.5
-    """Lambda, the share of the regularizer, in [0, 1]; 0.5 is NT-Xent, halved."""
+    """Weight λ of the regularizer, in [0, 1]; 0.5 is NT-Xent, halved."""
     temperature: float = 0.1
     """Temperature of the similarities."""
 

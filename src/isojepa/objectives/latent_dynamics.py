@@ -4,11 +4,11 @@ r"""Latent dynamics: a world model's encoder and predictor, trained end to end b
     total = weight * SIGReg + (1 - weight) * prediction + inverse * mean (g(h_t, h_{t+1}) - a_t)^2
 
 In the manner of LeWorldModel (Maes, Le Lidec, Scieur, LeCun & Balestriero 2026): no stop-gradient, no EMA
-teacher; SIGReg alone prevents collapse. With `rollout` above 1 the predictor is fed its own predictions for
-as many steps. The inverse-dynamics term asks that the action can be read off two successive latents.
+teacher; SIGReg alone prevents collapse. With `rollout` above 1 the predictor is applied to its own
+predictions for as many steps. The inverse-dynamics term predicts the action from two successive latents.
 
-Batches have views in the order of time and actions (batch, views - 1, actions): `Episodes`, or
-`isojepa.worlds.Windows`.
+Batches have views in temporal order and actions (batch, views - 1, actions): `Episodes`, or
+`isojepa.data.Windows`.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.arguments import check_count, check_number, checked
+from isojepa.data.batch import Batch
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import module_of
 from isojepa.encoders.world_model import WorldModel
@@ -34,7 +34,7 @@ from isojepa.objectives.objective import (
 )
 from isojepa.objectives.sigreg import SIGReg
 from isojepa.registry import Context, Spec, register
-from isojepa.worlds.batch import Batch
+from isojepa.validation import check_count, check_number, validate_types
 
 _INVERSE_WIDTH = 128  # hidden dimension of the inverse-dynamics network
 
@@ -43,11 +43,11 @@ class LatentDynamics(Objective):
     """Next-latent prediction with SIGReg, for a `WorldModel`.
 
     Args:
-        rollout: steps that are predicted in a row, each from the prediction before.
-        weight: lambda, the share of the regularizer.
+        rollout: number of steps predicted in a row, each from the previous prediction.
+        weight: lambda, the weight of the regularizer.
         inverse: weight of the inverse-dynamics term; 0 leaves it out.
         regularizer: of the latents; SIGReg by default.
-        seed: draws the inverse-dynamics network.
+        seed: initializes the inverse-dynamics network.
 
     Example:
         >>> from isojepa.encoders.model import as_model
@@ -59,7 +59,7 @@ class LatentDynamics(Objective):
         ['alignment', 'inverse', 'regularizer']
     """
 
-    @checked
+    @validate_types
     def __init__(
         self,
         rollout: int = 4,
@@ -75,21 +75,21 @@ class LatentDynamics(Objective):
         self.inverter: MLP | None = None
 
     def start(self, models: Models) -> None:
-        """Make the inverse-dynamics network for the model's dimensions."""
+        """Build the inverse-dynamics network for the dimensions of the model."""
         model = world_model_of(models)
         if self.inverse and self.inverter is None:
             assert model.actions is not None
             self.inverter = MLP(2 * model.dim, model.actions, _INVERSE_WIDTH, 3, self.seed)
 
     def window(self, models: Models) -> int:
-        """Actions in a window: those between the frames of a context and of a rollout."""
+        """Number of actions between the frames of a context and a rollout."""
         return world_model_of(models).context + self.rollout - 1
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch of windows.
 
         Raises:
-            ValueError: the model is no WorldModel, there are no actions between the views, or too few views.
+            ValueError: the model is no WorldModel, actions are missing, or there are too few views.
         """
         model = world_model_of(models)
         actions = _actions(batch, model, self.rollout)
@@ -119,10 +119,10 @@ class LatentDynamics(Objective):
 
 
 def world_model_of(models: Models) -> WorldModel:
-    """The first model, a WorldModel.
+    """The first model, checked to be a WorldModel.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is another module.
     """
     module = module_of(next(iter(models.values())))
     if not isinstance(module, WorldModel):
@@ -138,7 +138,7 @@ def _actions(batch: Batch, model: WorldModel, rollout: int) -> Tensor:
     if batch.actions is None:
         raise ValueError(
             "latent dynamics needs actions between the views, got a source whose batches have none: train on "
-            "Episodes or isojepa.worlds.Windows"
+            "Episodes or isojepa.data.Windows"
         )
     shape = (len(batch), len(batch.views) - 1, model.actions or 0)
     if tuple(batch.actions.shape) != shape:
@@ -168,11 +168,11 @@ class LatentDynamicsSpec(Spec):
     weight: float = 0.02
     """Weight λ of the regularizer, in [0, 1]."""
     rollout: int = 4
-    """Steps that are predicted in a row, each from the prediction before."""
+    """Rollout length: steps predicted in a row, each from the previous prediction."""
     inverse: float = 0.0
     """Weight of the inverse-dynamics term; 0 leaves it out."""
     slices: int | None = None
-    """Random directions of SIGReg; by default 8 per embedding dimension, 16 to 1024."""
+    """Number of slices of SIGReg; by default 8 per embedding dimension, 16 to 1024."""
 
     def resolve(self, context: Context) -> "LatentDynamicsSpec":
         if self.slices is not None or context.embedding is None:

@@ -1,28 +1,28 @@
-"""What an objective is: its call, its `Loss`, and features read from inside a model.
+r"""Objectives: what training minimizes, its `Loss`, and embeddings of views.
 
-What training minimises: an objective is called with the models, the batch and the step's generator.
+A loss of embeddings, such as `LeJEPA`, is a function of views (view, batch, dim) and a generator. It always
+has
 
-An `Objective` may own modules (a predictor, a decoder, a moving-average teacher, a queue, prototypes),
-which are trained or kept with the models, may look at the models before the first step, and may act after
-each step. Losses of embeddings alone, such as `LeJEPA`, are plain functions of views (view, batch, dim);
-`OnViews` makes an objective of one.
+    total = weight * regularizer + (1 - weight) * alignment
 
-What an objective returns: a total to minimise, with named terms.
+An `Objective` is called with the models, the batch and the generator of the step. It may own modules (a
+predictor, a decoder, an EMA teacher, a queue, prototypes), which are trained or saved with the models, may
+inspect the models before the first step, and may act after each step. `OnViews` makes an objective of a loss
+of embeddings.
 
-Losses of views (view, batch, dim) always have
+A `Teacher` is a copy of a model whose weights are an exponential moving average (EMA); it gets no gradient.
+It starts from the initial weights of the model and stays in its mode: while training, batch normalization
+uses the statistics of the teacher's batch. The EMA decay may follow a cosine schedule over the S steps of a
+run, from d_0 to d_1 (Grill et al. 2020):
 
-total = weight * regularizer + (1 - weight) * alignment
+    d(s) = d_1 - (d_1 - d_0) (cos(pi s / S) + 1) / 2
 
-Features that an objective has computed already: a model that remembers its answers for one step.
-
-An objective around another needs the features of views that the inner one has embedded a moment ago. A second
-pass would double the price of a step, so the inner one is handed a model that answers as the first and keeps
-what it said; views are found again by their content. Where the inner one never asked for the features of a
-whole view, as masked prediction, they are computed.
+`Objective.plan` sets S; before it is called, the decay is d_0.
 """
 
 import copy
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -31,14 +31,15 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
-from isojepa.arguments import check_number, checked
-from isojepa.encoders.model import Model, Plain
-from isojepa.worlds.batch import Batch
+from isojepa.data.batch import Batch
+from isojepa.encoders.layers import check_decay, follow
+from isojepa.encoders.model import Model, as_model, module_of
+from isojepa.validation import check_number, validate_types
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The total to minimise, with its named terms (detached from nothing: they carry gradients)."""
+    """The total to minimize and its named terms, all with gradients."""
 
     total: Tensor
     terms: Mapping[str, Tensor]
@@ -57,26 +58,26 @@ def combine(weight: float, alignment: Tensor, regularizer: Tensor, **more: Tenso
 
 
 def check_weight(weight: float) -> float:
-    """Return the weight, or say that it must lie in [0, 1]."""
+    """Check that the weight lies in [0, 1], and return it."""
     return check_number("weight", weight, "lie in [0, 1]", lambda value: 0 <= value <= 1)
 
 
 def check_views(views: Any, generator: Any = None) -> Tensor:
-    """Return the views, or say what is wrong with their shape, or with how the loss was called.
+    """Check the arguments of a loss of embeddings, and return the views.
 
     Args:
-        views: what was given as the embeddings (view, batch, dim).
-        generator: what was given after them.
+        views: the first argument, embeddings (view, batch, dim).
+        generator: the second argument.
     """
     if isinstance(generator, Tensor) or isinstance(views, list | tuple):
         raise ValueError(
-            f"views must be one tensor (view, batch, dim), got {_told(views, generator)}: "
+            f"views must be one tensor (view, batch, dim), got {_described(views, generator)}: "
             "write loss(torch.stack((h, h_next)))"
         )
     if not isinstance(views, Tensor) or views.ndim != 3 or views.shape[0] < 2:
         raise ValueError(
             "views must be (view, batch, dim) with at least 2 views, got "
-            f"{_told(views)}: of two embeddings (batch, dim), torch.stack((h, h_next))"
+            f"{_described(views)}: of two embeddings (batch, dim), torch.stack((h, h_next))"
         )
     check_floats("views", views)
     check_generator(generator)
@@ -85,51 +86,51 @@ def check_views(views: Any, generator: Any = None) -> Tensor:
 
 
 def check_floats(name: str, x: Any) -> Tensor:
-    """Return a tensor of floating point numbers that has data, or say what it is."""
+    """Check that an argument is a dense tensor of floating point numbers, and return it."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"{name} must be a tensor of floating point numbers, got {kind}")
     if x.is_meta or x.layout is not torch.strided:
-        told = "one without data" if x.is_meta else x.layout
-        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {told}")
+        layout = "one without data" if x.is_meta else str(x.layout)
+        raise ValueError(f"{name} must be a dense tensor of plain numbers, got {layout}")
     return x
 
 
 def check_alone(embeddings: Any, generator: Any) -> None:
-    """Say how to call a regularizer that was given two embeddings."""
+    """Check the arguments of a regularizer."""
     if isinstance(generator, Tensor) or isinstance(embeddings, list | tuple):
         raise ValueError(
-            f"embeddings must be one tensor (..., batch, dim), got {_told(embeddings, generator)}: of two "
-            "views, write regularizer(torch.stack((h, h_next))), which is the mean over both"
+            f"embeddings must be one tensor (..., batch, dim), got {_described(embeddings, generator)}: of "
+            "two views, write regularizer(torch.stack((h, h_next))), which is the mean over both"
         )
     check_generator(generator)
 
 
 def check_generator(generator: Any) -> None:
-    """Say that what is drawn comes from a generator of torch."""
+    """Check that a generator is a torch.Generator or None."""
     if generator is not None and not isinstance(generator, torch.Generator):
         raise ValueError(f"generator must be a torch.Generator or None, got {type(generator).__name__}")
 
 
-def _told(*given: Any) -> str:
-    """Shapes of tensors, kinds of other things, for messages."""
-    parts = [part for part in given if part is not None]
-    told = [
-        f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__ for part in parts
-    ]
-    return " and ".join(told)
+def _described(*arguments: Any) -> str:
+    """Shapes of tensors and types of other arguments, for messages."""
+    return " and ".join(
+        f"shape {tuple(one.shape)}" if isinstance(one, Tensor) else type(one).__name__
+        for one in arguments
+        if one is not None
+    )
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Sums over a batch need more digits than half precision has."""
+    """Cast half precision to float32: sums over a batch need the digits."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def check_samples(embeddings: Tensor) -> Tensor:
-    """Return the embeddings, or say that a statistic needs at least two samples, on all ranks together."""
+    """Check that there are at least two samples on all ranks together, and return the embeddings."""
     check_floats("embeddings", embeddings)
-    known = embeddings.ndim >= 2 and embeddings.shape[-1] >= 1
-    if not known or ranks.count(embeddings.shape[-2], embeddings.device) < 2:
+    valid = embeddings.ndim >= 2 and embeddings.shape[-1] >= 1
+    if not valid or ranks.count(embeddings.shape[-2], embeddings.device) < 2:
         raise ValueError(
             f"embeddings must be (..., batch, dim) with at least 2 samples, got {tuple(embeddings.shape)}"
         )
@@ -140,65 +141,65 @@ Models = Mapping[str, Model]
 
 
 class Objective(nn.Module):
-    """What is minimised. Subclasses define `forward`, and `start`, `plan`, `after_step` if they act then."""
+    """Base of objectives. Subclasses define `forward`, and `start`, `plan`, `after_step` if needed."""
 
-    spreads: ClassVar[bool] = True
-    """Whether it asks for variance in every direction of the embedding, so that one without is a collapse."""
+    prevents_collapse: ClassVar[bool] = True
+    """Whether it enforces variance in every direction of the embedding; dead directions are a collapse."""
 
     def start(self, models: Models) -> None:
-        """Look at the models before the first step, e.g. copy one as a teacher; called by whoever trains.
+        """Called by the training loop before the first step, e.g. to copy a model as a teacher.
 
-        A checkpoint is read after it, so what is made here is also what a run goes on with.
+        A checkpoint is loaded afterwards, so modules made here are restored when a run resumes.
         """
 
     def plan(self, steps: int) -> None:
-        """Called once with the total number of steps, to set up schedules; called by whoever trains."""
+        """Called once with the total number of steps, to set up schedules."""
 
     def window(self, models: Models) -> int:
-        """Actions in a window of recorded episodes that the objective needs."""
+        """Number of actions in a window of recorded episodes."""
         return 1
 
-    def seen(self, models: Models, batch: Batch) -> Mapping[str, Batch]:
-        """What each model is shown of a batch: all of it, unless it holds the views of several observers."""
+    def views_for_model(self, models: Models, batch: Batch) -> Mapping[str, Batch]:
+        """The part of a batch for each model: all of it, unless it holds views of several observers."""
         return dict.fromkeys(models, batch)
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """The loss of a batch.
 
         Args:
-            models: by name; the first is the one that is used afterwards. Losses over several ranks go
-                through `isojepa.ranks`: the batch is this rank's share.
-            batch: on the models' device.
-            generator: for whatever is drawn; the same on all ranks.
+            models: by name; the first is the result of training. Sums over the batch go through
+                `isojepa.ranks`: the batch is the part of this rank.
+            batch: on the device of the models.
+            generator: source of randomness; the same on all ranks.
         """
         raise NotImplementedError(f"{type(self).__name__} must define forward(models, batch, generator)")
 
     def after_step(self, models: Models, step: int) -> None:
-        """Act when the optimiser has moved the weights, e.g. move a teacher; `step` steps are done."""
+        """Called after each optimizer step, e.g. to update a teacher; `step` steps are done."""
 
 
 class OnViews(Objective):
     """A loss of the embeddings of all views of the first model.
 
     Args:
-        loss: called with views (view, batch, dim) and a generator, and with `global_views=` when fewer than
-            all views make the centre; a loss that does not take it is for batches whose views are all alike.
+        loss: called with views (view, batch, dim) and a generator, and with `global_views=` if not all views
+            define the center; a loss without that argument is for batches of global views only.
     """
 
-    @checked
+    @validate_types
     def __init__(self, loss: Callable[..., Loss]) -> None:
         super().__init__()
         self.loss = loss
-        self._centres = _takes(loss, "global_views")
+        self._takes_global_views = _takes(loss, "global_views")
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
         """Embed every view and return the loss."""
         h = embed_views(next(iter(models.values())), batch.views)
         some = batch.global_views < len(batch.views)
-        if some and not self._centres:
+        if some and not self._takes_global_views:
             raise ValueError(
                 f"{type(self.loss).__name__} takes all views alike, got a batch of which "
-                f"{batch.global_views} of {len(batch.views)} make the centre: "
+                f"{batch.global_views} of {len(batch.views)} define the center: "
                 "use a loss that takes global_views, such as LeJEPA"
             )
         options: dict[str, Any] = {"global_views": batch.global_views} if some else {}
@@ -207,89 +208,105 @@ class OnViews(Objective):
 
 
 def embed_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
-    """Embeddings (view, batch, dim) of views whose shapes may differ; those of one shape go together."""
+    """Embeddings (view, batch, dim) of views; those of one shape are embedded in one call."""
     return _in_groups(model.embed, views)
 
 
 def features_of_views(model: Model, views: tuple[Tensor, ...]) -> Tensor:
-    """Features (view, batch, dim) of views whose shapes may differ; those of one shape go together."""
+    """Features (view, batch, dim) of views; those of one shape are computed in one call."""
     return _in_groups(model.features, views)
 
 
-def _in_groups(answer: Callable[[Tensor], Tensor], views: tuple[Tensor, ...]) -> Tensor:
+def _in_groups(function: Callable[[Tensor], Tensor], views: tuple[Tensor, ...]) -> Tensor:
     groups: dict[tuple[int, ...], list[int]] = {}
     for index, view in enumerate(views):
         groups.setdefault(tuple(view.shape[1:]), []).append(index)
     if len(groups) == 1:
-        h = answer(torch.cat(views))
+        h = function(torch.cat(views))
         return h.reshape(len(views), -1, h.shape[-1])
-    found: dict[int, Tensor] = {}
+    parts: dict[int, Tensor] = {}
     for members in groups.values():
-        h = answer(torch.cat([views[index] for index in members]))
-        found |= zip(members, h.chunk(len(members)), strict=True)
-    return torch.stack([found[index] for index in range(len(views))])
+        h = function(torch.cat([views[index] for index in members]))
+        parts |= zip(members, h.chunk(len(members)), strict=True)
+    return torch.stack([parts[index] for index in range(len(views))])
 
 
 def _takes(loss: Callable[..., Any], option: str) -> bool:
     """Whether a callable accepts a keyword; assumed true if its signature is unknown."""
     try:
-        called = loss.forward if isinstance(loss, nn.Module) else loss
-        taken = inspect.signature(called).parameters.values()
-    except (TypeError, ValueError):  # written in another language than Python
+        function = loss.forward if isinstance(loss, nn.Module) else loss
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a callable without a Python signature
         return True
-    return any(one.name == option or one.kind is one.VAR_KEYWORD for one in taken)
+    return any(one.name == option or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def as_objective(objective: Callable[..., Any]) -> Objective:
-    """The objective itself, or one that hands a loss of views the embeddings of the first model."""
+    """The objective itself, or `OnViews` of a loss of embeddings."""
     return objective if isinstance(objective, Objective) else OnViews(objective)
 
 
-class Listened:
-    """A model for one step, and what it answered.
+class Teacher(nn.Module):
+    """Exponential moving average of a model.
 
     Args:
-        model: what answers.
-
-    Attributes:
-        model: the same model to hand on, of the same class and weights.
+        decay: EMA decay, in [0, 1]; d_0 of the schedule.
+        last: d_1, in [0, 1]; by default the decay is constant.
 
     Example:
-        >>> calls = []
-        >>> def double(x):
-        ...     calls.append(len(x))
-        ...     return 2 * x
-        >>> listened, x = Listened(Plain(double)), torch.arange(6.0).reshape(6, 1)
-        >>> _ = listened.model.embed(x)
-        >>> listened.features(x[3:]).flatten().tolist(), calls
-        ([6.0, 8.0, 10.0], [6])
+        >>> teacher, student = Teacher(decay=0.9), nn.Linear(3, 2)
+        >>> teacher.start(as_model(student))
+        >>> h = teacher(as_model(student), (torch.zeros(4, 3), torch.ones(4, 3)))
+        >>> h.shape, h.requires_grad
+        (torch.Size([2, 4, 2]), False)
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._heard: list[tuple[Tensor, Tensor]] = []
-        # a shallow copy shares all weights; its own `features` is what its `embed` calls
-        twin: Any = copy.copy(model)
-        answer = model.features
+    @validate_types
+    def __init__(self, decay: float, last: float | None = None) -> None:
+        super().__init__()
+        self.decay = check_decay(decay)
+        self.last = self.decay if last is None else check_decay(last)
+        self._steps: int | None = None  # not in a checkpoint: `plan` is called when a run resumes
+        self.register_module("model", None)
 
-        def features(x: Tensor) -> Tensor:
-            found = answer(x)
-            self._heard.append((x, found))
-            return found
+    def start(self, model: Model) -> None:
+        """Copy a model.
 
-        twin.features = features
-        if isinstance(model, Plain):
-            twin.embed = features
-        self.model: Model = twin
+        Raises:
+            ValueError: the model is no torch module.
+        """
+        module = module_of(model)
+        if module is None:
+            raise ValueError(f"a teacher must follow a torch module, got {type(model).__name__}")
+        self.model = copy.deepcopy(module).requires_grad_(False)
 
-    def features(self, view: Tensor) -> Tensor:
-        """Features (batch, dim) of a view, from memory if it was among what was asked."""
-        for asked, found in self._heard:
-            if asked.shape[1:] != view.shape[1:] or len(asked) % len(view):
-                continue
-            for start in range(0, len(asked), len(view)):
-                if torch.equal(asked[start : start + len(view)], view):
-                    return found[start : start + len(view)]
-        found = self._model.features(view)
-        self._heard.append((view, found))
-        return found
+    def plan(self, steps: int) -> None:
+        """Set the number of steps of the decay schedule."""
+        self._steps = steps
+
+    def decay_at(self, step: int) -> float:
+        """EMA decay after `step` steps."""
+        if self._steps is None or self.last == self.decay:
+            return self.decay
+        done = min(1.0, step / self._steps)
+        return self.last - (self.last - self.decay) * (math.cos(math.pi * done) + 1) / 2
+
+    def average(self, model: Model) -> Model:
+        """The teacher as a model; call it under `torch.no_grad`."""
+        if self.model is None:
+            self.start(model)
+        return as_model(self.model)
+
+    def forward(self, model: Model, views: tuple[Tensor, ...]) -> Tensor:
+        """Embeddings of views by the teacher: (view, batch, dim), without gradient."""
+        with torch.no_grad():
+            return embed_views(self.average(model), views)
+
+    def follow(self, model: Model, step: int = 0) -> None:
+        """Update the average, once after each step; `step` steps are done."""
+        module = module_of(model)
+        if self.model is not None and module is not None:
+            follow(self.model, module, self.decay_at(step))
+
+    def extra_repr(self) -> str:
+        return f"decay={self.decay}, last={self.last}"

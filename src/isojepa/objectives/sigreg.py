@@ -1,15 +1,13 @@
-"""SIGReg: sketched isotropic Gaussian regularisation (Balestriero & LeCun 2025, "LeJEPA", Definition 2).
+"""SIGReg: sketched isotropic Gaussian regularization (Balestriero & LeCun 2025, "LeJEPA", Definition 2).
 
 A distribution is N(0, I) exactly when all its one-dimensional projections are N(0, 1). SIGReg projects the
 embeddings on unit directions, drawn anew at each call, and averages a univariate test of Gaussianity, the
-Epps-Pulley test unless another is asked for.
+Epps-Pulley test by default.
 """
 
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import checked
-from isojepa.names import build, unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity import UNIVARIATE, EppsPulley, Sliced, Statistic
 from isojepa.objectives.gaussianity.epps_pulley import sliced_epps_pulley
@@ -17,6 +15,7 @@ from isojepa.objectives.gaussianity.sliced import check_univariate, slice_means
 from isojepa.objectives.gaussianity.statistic import check_shape, warn_if_swapped
 from isojepa.objectives.objective import check_alone
 from isojepa.seeds import Stream, generator
+from isojepa.validation import build, unknown, validate_types
 
 KERNELS = ("auto", "triton")
 
@@ -28,11 +27,11 @@ class SIGReg(nn.Module):
     averaged over slices and views. For n samples of N(0, I) itself its expectation is about 1.06, or 0 with
     `unbiased`.
 
-    In a torch.distributed job the embeddings of all ranks are one batch, and loss and gradient are those of
-    one process that holds it whole: see `isojepa.ranks`.
+    In a torch.distributed job the embeddings of all ranks form one batch; loss and gradient equal those of
+    one process with the whole batch: see `isojepa.ranks`.
 
-    NaN or Inf in the embeddings gives a loss of NaN or Inf, not an error: automatic mixed precision looks for
-    it, and a check here would stop a GPU at each call. In a loop of your own check the loss before the step;
+    NaN or Inf in the embeddings gives a loss of NaN or Inf, not an error: automatic mixed precision relies on
+    it, and a check would synchronize a GPU at each call. In a custom loop, check the loss before the step, as
     `isojepa.fit` does.
 
     Args:
@@ -41,15 +40,15 @@ class SIGReg(nn.Module):
         t_max: end of the quadrature.
         pooled: test all views as one sample; otherwise each view on its own, as published.
         unbiased: remove the O(1/n) bias of the Epps-Pulley statistic.
-        seed: draws the directions when a call brings no generator, and those that stay fixed. Under
-            activation checkpointing bring one: a recomputed call would draw new directions.
+        seed: draws the directions of calls without a generator, and the fixed ones. Under activation
+            checkpointing pass a generator: a recomputed call would draw new directions.
         test: a univariate test or its name (`isojepa list tests`), in place of Epps-Pulley with the
             settings above.
         sampler: how directions are drawn: "gaussian", "sobol" or "orthogonal".
-        resample: draw new directions at each call; otherwise the same ones, of `seed`, for good.
+        resample: draw new directions at each call; otherwise use those of `seed` at every call.
         kernel: "auto", compiled code on the CPU and tensor operations elsewhere; or "triton", Triton kernels
-            on devices that Triton serves, for the Epps-Pulley test in float32: they were never run on a GPU
-            here.
+            on devices that Triton supports, for the Epps-Pulley test in float32; they were never run on a
+            GPU.
 
     Example:
         >>> loss = SIGReg(slices=64)(torch.randn(256, 8))
@@ -59,7 +58,7 @@ class SIGReg(nn.Module):
         torch.Size([])
     """
 
-    @checked
+    @validate_types
     def __init__(
         self,
         slices: int | None = None,
@@ -117,7 +116,7 @@ class SIGReg(nn.Module):
     def pvalue(self, embeddings: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
         """p-value, for each view, of the loss as a test of N(0, I).
 
-        On the directions that stay fixed with `resample=False`, those of the module's seed.
+        Uses the directions of the module's seed, as with `resample=False`.
 
         Args:
             embeddings: (..., batch, dim).

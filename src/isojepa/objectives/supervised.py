@@ -1,32 +1,41 @@
-"""Supervised learning as a baseline in the same loop: a linear head on the features, and cross entropy.
+r"""Two ends of a comparison: supervised learning, and no training.
+
+Supervised learning trains a linear head on the features with cross entropy,
 
     loss = mean over views and batch of - log softmax(W features + b)[label]
 
-Every view is classified, global or local. The embedding, which the other objectives see, is not used.
+for every view, global or local. The embedding is not used.
+
+`random` keeps the initial weights of the encoder:
+
+    loss = 0
+
+No model is called and none gets a gradient, so weights, also under weight decay, and running statistics stay.
+A step still samples its batch: one step is as good as many.
 """
 
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from isojepa import ranks
-from isojepa.arguments import check_count, checked
+from isojepa.data.batch import Batch
 from isojepa.encoders.layers import linear
 from isojepa.objectives.objective import Loss, Models, Objective, at_least_float32, features_of_views
 from isojepa.registry import Context, Spec, register
 from isojepa.seeds import generator as make_generator
-from isojepa.worlds.batch import Batch
+from isojepa.validation import check_count, validate_types
 
 
 class Supervised(Objective):
-    """Cross entropy of a linear head on the first model's features; the head is trained with it.
+    """Cross entropy of a linear head on the features of the first model; the head is trained too.
 
     Args:
         classes: number of classes; labels are 0 to classes - 1.
         dim: of the features.
-        seed: draws the head.
+        seed: initializes the head.
 
     Example:
         >>> from isojepa.encoders.model import as_model
@@ -37,19 +46,19 @@ class Supervised(Objective):
         ['accuracy']
     """
 
-    spreads = False
+    prevents_collapse = False
 
-    @checked
+    @validate_types
     def __init__(self, classes: int, dim: int, seed: int = 0) -> None:
         super().__init__()
         self.classes = check_count("classes", classes)
         self.head = linear(check_count("dim", dim), self.classes, make_generator(seed, "head"))
 
     def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
-        """The loss of a batch with labels (batch,); `accuracy` is the share of views classified right.
+        """The loss of a batch with labels (batch,); `accuracy` is the fraction of correct views.
 
         Raises:
-            ValueError: there are no labels, or others than those of the classes.
+            ValueError: labels are missing or out of range.
         """
         labels = self._labels(batch)
         h = features_of_views(next(iter(models.values())), batch.views)
@@ -93,3 +102,37 @@ class SupervisedSpec(Spec):
 
     def operations(self, batch: float, dim: int) -> float:
         return 100.0 * batch * dim
+
+
+class Untrained(Objective):
+    """A loss of zero, which changes no model.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> loss = Untrained()({"encoder": model}, Batch((torch.zeros(3, 2),) * 2), torch.Generator())
+        >>> loss.total.backward()
+        >>> loss.total.item(), model.weight.grad is None
+        (0.0, True)
+    """
+
+    prevents_collapse = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nothing = nn.Parameter(torch.zeros(()))  # a training loop differentiates the loss
+
+    def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
+        """Zero."""
+        return Loss(self.nothing.square(), {})
+
+
+@register("objective", "random")
+@dataclass(frozen=True)
+class UntrainedSpec(Spec):
+    """No training: the initial weights, as a baseline."""
+
+    def build(self, context: Context) -> Untrained:
+        return Untrained()
+
+    def operations(self, batch: float, dim: int) -> float:
+        return 0.0

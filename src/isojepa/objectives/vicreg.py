@@ -1,4 +1,4 @@
-r"""Objectives on second moments: VICReg, Barlow Twins, whitening.
+"""Objectives on second moments: VICReg, Barlow Twins, whitening.
 
 VICReg: variance, invariance and covariance (Bardes, Ponce & LeCun 2022, ICLR, equations 1 to 6).
 
@@ -6,7 +6,7 @@ VICReg: variance, invariance and covariance (Bardes, Ponce & LeCun 2022, ICLR, e
     covariance   sum of squared off-diagonal entries of Cov / dim, averaged over views
     invariance   mean squared distance of views, divided by dim in this package's alignment
 
-The released code minimises 25 invariance + 25 variance + 1 covariance, its covariance summed over the two
+The released code minimizes 25 invariance + 25 variance + 1 covariance, the covariance summed over the two
 views. Here the regularizer is variance + c * covariance and `weight` balances it against invariance as
 everywhere in the package: weight 0.5 and c = 2/25 are the released ratios.
 
@@ -14,20 +14,19 @@ Whitening: the second-moment part of Gaussianity.
 
     |mean|^2 / dim + |Cov - I|_F^2 / dim,   Cov with divisor n - 1
 
-which Theorem 3 of Klindt, LeCun & Balestriero (2026) shows to be enough in a Gaussian world.
+which Theorem 3 of Klindt, LeCun & Balestriero (2026) proves sufficient in a Gaussian world.
 
-Barlow Twins: cross-correlation of two views near the identity (Zbontar et al. 2021, ICML, equation 1).
-
-For embeddings of two views, each dimension standardised over the batch, and their correlation C (dim, dim),
+Barlow Twins: cross-correlation of two views near the identity (Zbontar et al. 2021, ICML, equation 1). For
+embeddings of two views, each dimension standardized over the batch, and their correlation C (dim, dim),
 
     alignment    mean_i (1 - C_ii)^2
     regularizer  (1/dim) sum_{i != j} C_ij^2
 
-The published loss is dim * (alignment + c * regularizer) with c = 0.0051; here weight = c / (1 + c) gives
-that ratio. Each dimension has dim - 1 entries off the diagonal: the published c is for thousands of
-dimensions, and a small embedding may want a larger one.
+The published loss is dim * (alignment + c * regularizer) with c = 0.0051; weight = c / (1 + c) gives that
+ratio. Each dimension has dim - 1 off-diagonal entries: the published c is for thousands of dimensions; a
+small embedding may need a larger one.
 
-More than two views are compared in pairs, and the terms are averaged over pairs; where only some views are
+More than two views are compared in pairs, and the terms are averaged over pairs; if only some views are
 global, over the pairs with a global view.
 """
 
@@ -38,7 +37,6 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
-from isojepa.arguments import checked
 from isojepa.objectives.alignment import pairs, pairwise
 from isojepa.objectives.objective import (
     Loss,
@@ -50,6 +48,7 @@ from isojepa.objectives.objective import (
     combine,
 )
 from isojepa.registry import Context, Spec, register
+from isojepa.validation import validate_types
 
 
 class Whitening(nn.Module):
@@ -63,13 +62,13 @@ class Whitening(nn.Module):
         True
     """
 
-    @checked
+    @validate_types
     def __init__(self, pooled: bool = False) -> None:
         super().__init__()
         self.pooled = pooled
 
     def forward(self, embeddings: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return the scalar penalty of embeddings (..., batch, dim); nothing is drawn."""
+        """Return the scalar penalty of embeddings (..., batch, dim); no randomness."""
         check_alone(embeddings, generator)
         check_samples(embeddings)
         if self.pooled:
@@ -89,8 +88,8 @@ def covariance_and_mean(embeddings: Tensor) -> tuple[Tensor, Tensor]:
     embeddings = at_least_float32(embeddings)
     n = ranks.count(embeddings.shape[-2], embeddings.device)
     mean = ranks.mean(embeddings, n)
-    centred = embeddings - mean.unsqueeze(-2)
-    return ranks.total(centred.mT @ centred) / (n - 1), mean
+    centered = embeddings - mean.unsqueeze(-2)
+    return ranks.total(centered.mT @ centered) / (n - 1), mean
 
 
 class VICReg(nn.Module):
@@ -106,7 +105,7 @@ class VICReg(nn.Module):
         ['alignment', 'covariance', 'regularizer', 'variance']
     """
 
-    @checked
+    @validate_types
     def __init__(self, weight: float = 0.5, covariance_weight: float = 2 / 25, eps: float = 1e-4) -> None:
         super().__init__()
         self.weight = check_weight(weight)
@@ -120,10 +119,10 @@ class VICReg(nn.Module):
     def forward(
         self, views: Tensor, generator: torch.Generator | None = None, *, global_views: int | None = None
     ) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn.
+        """Return the loss of views (view, batch, dim); no randomness.
 
-        Where only some views are global, invariance is of the pairs with a global view; variance and
-        covariance are of every view.
+        If only some views are global, invariance uses the pairs with a global view; variance and
+        covariance use every view.
         """
         check_views(views, generator)
         dim = views.shape[-1]
@@ -149,9 +148,9 @@ class VICRegSpec(Spec):
     weight: float = 0.5
     """Weight λ of the regularizer, in [0, 1]."""
     covariance_weight: float = 2 / 25
-    """Covariance against variance."""
+    """Weight of covariance relative to variance."""
     eps: float = 1e-4
-    """Added to the variance under the root."""
+    """Constant added to the variance under the square root."""
 
     def build(self, context: Context) -> VICReg:
         return VICReg(self.weight, self.covariance_weight, self.eps)
@@ -172,7 +171,7 @@ class BarlowTwins(nn.Module):
         ['alignment', 'regularizer']
     """
 
-    @checked
+    @validate_types
     def __init__(self, weight: float = PUBLISHED, eps: float = 1e-5) -> None:
         super().__init__()
         if not eps > 0:
@@ -182,12 +181,12 @@ class BarlowTwins(nn.Module):
     def forward(
         self, views: Tensor, generator: torch.Generator | None = None, *, global_views: int | None = None
     ) -> Loss:
-        """Return the loss of views (view, batch, dim); nothing is drawn."""
+        """Return the loss of views (view, batch, dim); no randomness."""
         h = at_least_float32(check_views(views, generator))
         n, dim = ranks.count(h.shape[1], h.device), h.shape[2]
-        centred = h - ranks.mean(h, n).unsqueeze(1)
-        variance = ranks.mean(centred.square(), n)
-        u = centred * torch.rsqrt(variance + self.eps).unsqueeze(1)
+        centered = h - ranks.mean(h, n).unsqueeze(1)
+        variance = ranks.mean(centered.square(), n)
+        u = centered * torch.rsqrt(variance + self.eps).unsqueeze(1)
         first, second = map(list, zip(*pairs(len(u), global_views), strict=True))
         correlation = ranks.total(u[first].mT @ u[second]) / n
         diagonal = correlation.diagonal(dim1=-2, dim2=-1)
@@ -206,9 +205,9 @@ class BarlowTwinsSpec(Spec):
 
     costless: ClassVar = ("weight", "eps")
     weight: float = PUBLISHED
-    """Lambda, the share of the off-diagonal term, in [0, 1]."""
+    """Weight λ of the off-diagonal term, in [0, 1]."""
     eps: float = 1e-5
-    """Added to the variance under the root."""
+    """Constant added to the variance under the square root."""
 
     def build(self, context: Context) -> BarlowTwins:
         return BarlowTwins(self.weight, self.eps)

@@ -1,39 +1,45 @@
 """What a latent is good for: model and goal to actions, and what planning in it costs."""
 
-from isojepa.certificates.closed_loop import Radii
-from isojepa.planning.lines import (
-    Comparison,
-    Decoder,
-    Lines,
-    LineSpec,
-    compare_lines,
-    density_curve,
-    draw_pairs,
-    make_decoder,
-    measure_lines,
-)
-from isojepa.planning.lqr import (
-    EncoderError,
-    FiniteLqr,
-    FittedSystem,
-    LinearSystem,
-    Lqr,
-    fit_system,
-    measure_error,
-    push_cost,
-)
-from isojepa.planning.regret import PlanningBound, planning_bound
-from isojepa.planning.simulation import simulate_regret
+from typing import TYPE_CHECKING
+
+from isojepa.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from isojepa.certificates.closed_loop import Radii
+    from isojepa.planning.lines import (
+        LatentDecoder,
+        LineComparison,
+        LineErrors,
+        LineSpec,
+        compare_lines,
+        density_curve,
+        draw_pairs,
+        make_decoder,
+        measure_lines,
+    )
+    from isojepa.planning.lqr import (
+        EncoderError,
+        FiniteLqr,
+        FittedSystem,
+        LinearSystem,
+        Lqr,
+        fit_system,
+        measure_error,
+        push_cost,
+    )
+    from isojepa.planning.regret import PlanningBound, planning_bound, simulate_regret
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Comparison",
-    "Decoder",
     "EncoderError",
     "FiniteLqr",
     "FittedSystem",
+    "LatentDecoder",
+    "LineComparison",
+    "LineErrors",
     "LineSpec",
     "LinearSystem",
-    "Lines",
     "Lqr",
     "PlanningBound",
     "Radii",

@@ -30,34 +30,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, check_number, checked
-from isojepa.certificates.intervals import bootstrap, wilson
+from isojepa.data.environments import GymEnvironment, guarded, open_environment, qualified_name
+from isojepa.data.episodes import Episodes
 from isojepa.encoders.model import evaluating
-from isojepa.files import plain, write_json
-from isojepa.names import shown
-from isojepa.planning.planners.linear_mpc import LinearMPC
-from isojepa.planning.planners.problems import Cost, GoalCost, NearestCost, Planner
-from isojepa.planning.planners.sampling import ICEM
+from isojepa.io import to_jsonable, write_json
+from isojepa.planning.planners import ICEM, LinearMPC
 from isojepa.planning.policy import RecedingHorizon, action_space, encode_frames, make_planner, unwrap_model
+from isojepa.planning.problems import Cost, GoalCost, NearestCost, Planner
 from isojepa.planning.tasks import OFFSET, GoalTasks, RecordedStarts, Simulator, draw_tasks
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import bootstrap, wilson
 from isojepa.terminal import aligned
 from isojepa.training.run import Run
+from isojepa.validation import check_count, check_number, short_repr, validate_types
 from isojepa.version import __version__
-from isojepa.worlds.episodes import Episodes
-from isojepa.worlds.gymnasium_environment import (
-    GymEnvironment,
-    guarded,
-    open_environment,
-    qualified_name,
-)
 
-CONFIDENCE = 0.95  # of all intervals
-MAX_VALUES = 16  # of a tensor among the settings; a longer one is hashed
-REPORTED = "reported by the environment"
-CONTROLLERS = {"random", "idle", "oracle"}  # besides the planners
-ORACLE = ICEM(horizon=25, candidates=32, iterations=4, elites=6)  # the horizon is the offset, if shorter
-ORACLE_EXECUTE = 5  # a plan in the simulator takes about 100 rollouts
+_CONFIDENCE = 0.95  # of all intervals
+_MAX_VALUES = 16  # of a tensor among the settings; a longer one is hashed
+_REPORTED = "reported by the environment"
+_CONTROLLERS = {"random", "idle", "oracle"}  # besides the planners
+_ORACLE = ICEM(horizon=25, candidates=32, iterations=4, elites=6)  # the horizon is the offset, if shorter
+_ORACLE_EXECUTE = 5  # a plan in the simulator takes about 100 rollouts
 
 Act = Callable[[np.ndarray, np.ndarray], np.ndarray]  # observations (tasks, ...), active tasks -> actions
 Distance = Callable[[np.ndarray, np.ndarray], float]  # of observation and goal
@@ -127,7 +120,7 @@ class PlanningEvaluation:
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain values."""
         names = ("rows", "differences", "drawn", "excluded", "notes", "protocol", "protocol_hash")
-        values: dict[str, Any] = plain({name: getattr(self, name) for name in names})
+        values: dict[str, Any] = to_jsonable({name: getattr(self, name) for name in names})
         return values
 
     def save(self, folder: Path | str) -> Path:
@@ -151,7 +144,7 @@ class PlanningEvaluation:
         return "\n".join(lines)
 
 
-@checked
+@validate_types
 def evaluate(
     model: Any,
     environment: Any,
@@ -219,7 +212,7 @@ def evaluate(
     if not (isinstance(environment, str) or callable(environment)):
         raise ValueError(
             "environment must be an id, a class or a factory, of which each task opens its own, got "
-            f"{shown(environment)}"
+            f"{short_repr(environment)}"
         )
     models = model if isinstance(model, Mapping) else {"": model}
     runs = [one for one in models.values() if isinstance(one, Run)]
@@ -255,9 +248,9 @@ def evaluate(
             stack.enter_context(evaluating(dynamics))
             controllers[label] = _planning(loops[label], functools.partial(encode_frames, dynamics))
         horizons = {label: loop.planner.horizon for label, loop in loops.items()}
-        if CONTROLLERS & controllers.keys():
+        if _CONTROLLERS & controllers.keys():
             raise ValueError(
-                f"planner must not be one of {', '.join(sorted(CONTROLLERS))}, got {[*horizons]}"
+                f"planner must not be one of {', '.join(sorted(_CONTROLLERS))}, got {[*horizons]}"
             )
         controllers |= {"random": _random(environments, seed), "idle": _idle(first)}
         if oracle and first.restorable:
@@ -273,7 +266,7 @@ def evaluate(
             tick = functools.partial(lambda done, total, name, step: report(done + step, total, name), *place)
             outcomes[name] = _run(act, starts, goals, environments, score, budget, tick)
 
-    criterion = "distance" if tolerance is not None else REPORTED if reported else None
+    criterion = "distance" if tolerance is not None else _REPORTED if reported else None
     criterion = criterion if success is None else qualified_name(success)
     scored = criterion is not None
     rows = [_row(name, outcome, scored, hold, loops.get(name)) for name, outcome in outcomes.items()]
@@ -316,7 +309,7 @@ def evaluate(
         else None,
     }
     return PlanningEvaluation(
-        rows, differences, plain(protocol), goals.drawn, goals.solved, notes, goals, outcomes
+        rows, differences, to_jsonable(protocol), goals.drawn, goals.solved, notes, goals, outcomes
     )
 
 
@@ -406,11 +399,11 @@ def _idle(environment: GymEnvironment) -> Act:
 
 
 def _oracle(simulator: Simulator, tasks: GoalTasks, hold: int, seed: int) -> RecedingHorizon:
-    planner = dataclasses.replace(ORACLE, horizon=min(tasks.offset, ORACLE.horizon))
+    planner = dataclasses.replace(_ORACLE, horizon=min(tasks.offset, _ORACLE.horizon))
     weights = torch.cat((torch.ones(len(simulator.gain)), torch.zeros(simulator.width)))
     cost: Cost = GoalCost(weights, running=1.0) if hold else NearestCost(weights)
     space, goals = action_space(simulator, simulator.environment.actions), simulator.encode(tasks.goals)
-    execute, source = min(ORACLE_EXECUTE, planner.horizon), generator(seed, "evaluate", "oracle")
+    execute, source = min(_ORACLE_EXECUTE, planner.horizon), generator(seed, "evaluate", "oracle")
     return RecedingHorizon(simulator, planner, cost, space, goals, execute, source)
 
 
@@ -452,7 +445,7 @@ def _row(
     row: dict[str, Any] = {"controller": name}
     if scored:
         success = outcome.success(hold)
-        rate = wilson(int(success.sum()), len(success), CONFIDENCE)
+        rate = wilson(int(success.sum()), len(success), _CONFIDENCE)
         steps = float(np.median(outcome.steps(hold)[success])) if success.any() else None
         row |= {"success": rate.estimate, "low": rate.low, "high": rate.high, "steps": steps}
     final, returns = float(np.median(outcome.final)), float(outcome.returns.mean())
@@ -470,7 +463,7 @@ def _differences(
     }
     rows = []
     for first, second in [*((name, "random") for name in planners), *itertools.combinations(planners, 2)]:
-        interval = bootstrap(values[first] - values[second], CONFIDENCE)
+        interval = bootstrap(values[first] - values[second], _CONFIDENCE)
         rows.append({"first": first, "second": second, "quantity": quantity, **dataclasses.asdict(interval)})
     return rows
 
@@ -515,7 +508,9 @@ def _fields(component: Any) -> dict[str, Any]:
         if isinstance(value, Tensor):
             rows = value.cpu().numpy()
             value = (
-                rows.tolist() if rows.size <= MAX_VALUES else hashlib.blake2b(rows.tobytes()).hexdigest()[:12]
+                rows.tolist()
+                if rows.size <= _MAX_VALUES
+                else hashlib.blake2b(rows.tobytes()).hexdigest()[:12]
             )
         elif not isinstance(value, bool | int | float | str | None):
             value = qualified_name(value)

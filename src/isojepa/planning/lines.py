@@ -21,7 +21,7 @@ From embeddings back to latents, by a library of states whose latents are known.
     local     a linear regression over the k nearest ones, tricube weights, with a little ridge
     learned   a ridge regression on the embedding and 256 random tanh features of it, held out
 
-All are functions of embeddings (m, d). Nearest neighbours can only give back states of the library: a
+All are functions of embeddings (m, d). Nearest neighbors can only give back states of the library: a
 decoded line jumps from one to the next, and is longer than the line by that alone, the less dense the
 library the more.
 """
@@ -34,20 +34,19 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from isojepa.align.rows import as_rows
-from isojepa.arguments import check_count, check_fields, check_number, checked
-from isojepa.certificates.intervals import Interval
+from isojepa.alignment.rows import as_rows
 from isojepa.linear import errors, r2_of
-from isojepa.names import choose, shown
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval
+from isojepa.validation import check_count, check_number, choose, short_repr, validate_fields, validate_types
 
 _FEATURES = 256
 _PENALTIES = np.logspace(-8, 1, 10)  # of ridge, relative to the mean square of a feature
-_LEAST = 20  # rows of a library that a decoder can be learned from
+_MIN_ROWS = 20  # of a library from which a decoder is learned
 
 
 @dataclass(frozen=True)
-class Decoder:
+class LatentDecoder:
     """A map from embeddings to latents.
 
     Attributes:
@@ -64,15 +63,17 @@ class Decoder:
         return self.decode(embeddings)
 
 
-@checked
-def make_decoder(name: str, embeddings: Any, latents: Any, k: int | None = None, seed: int = 0) -> Decoder:
+@validate_types
+def make_decoder(
+    name: str, embeddings: Any, latents: Any, k: int | None = None, seed: int = 0
+) -> LatentDecoder:
     """Make a decoder of a library.
 
     Args:
         name: nearest, local or learned.
         embeddings: (n, d) of the library.
         latents: (n, dim) of the same states.
-        k: neighbours; by default 1 of `nearest`, 4 (d + 1) of `local`.
+        k: neighbors; by default 1 of `nearest`, 4 (d + 1) of `local`.
         seed: draws features and the split of `learned`.
 
     Raises:
@@ -109,17 +110,17 @@ def library(embeddings: Any, latents: Any) -> tuple[np.ndarray, np.ndarray]:
     return embeddings, latents
 
 
-def _nearest(embeddings: np.ndarray, latents: np.ndarray, k: int) -> Decoder:
+def _nearest(embeddings: np.ndarray, latents: np.ndarray, k: int) -> LatentDecoder:
     tree = cKDTree(embeddings)
 
     def decode(queries: np.ndarray) -> np.ndarray:
         _, places = tree.query(queries, k=[*range(1, k + 1)])
         return np.asarray(latents[places].mean(1))
 
-    return Decoder(f"{k} nearest", decode)
+    return LatentDecoder(f"{k} nearest", decode)
 
 
-def _local(embeddings: np.ndarray, latents: np.ndarray, k: int) -> Decoder:
+def _local(embeddings: np.ndarray, latents: np.ndarray, k: int) -> LatentDecoder:
     tree = cKDTree(embeddings)
 
     def decode(queries: np.ndarray) -> np.ndarray:
@@ -129,26 +130,26 @@ def _local(embeddings: np.ndarray, latents: np.ndarray, k: int) -> Decoder:
         offsets = (embeddings[places] - queries[:, None]) / reach[..., None]
         design = np.concatenate((np.ones((*places.shape, 1)), offsets), axis=2) * weights
         normal = np.einsum("mki,mkj->mij", design, design)
-        # where neighbours lie in fewer dimensions than the embedding has, slopes across them are taken as 0
+        # where neighbors lie in fewer dimensions than the embedding has, slopes across them are taken as 0
         sizes = np.trace(normal, axis1=1, axis2=2)[:, None, None]
         normal += 1e-9 * sizes * np.diag([0.0, *np.ones(embeddings.shape[1])])
         target = np.einsum("mki,mkj->mij", design, latents[places] * weights)
         return np.asarray(np.linalg.solve(normal, target)[:, 0])
 
-    return Decoder(f"local of {k}", decode)
+    return LatentDecoder(f"local of {k}", decode)
 
 
-def _learned(embeddings: np.ndarray, latents: np.ndarray, seed: int) -> Decoder:
-    if len(embeddings) < _LEAST:
-        raise ValueError(f"a learned decoder needs at least {_LEAST} states, got {len(embeddings)}")
+def _learned(embeddings: np.ndarray, latents: np.ndarray, seed: int) -> LatentDecoder:
+    if len(embeddings) < _MIN_ROWS:
+        raise ValueError(f"a learned decoder needs at least {_MIN_ROWS} states, got {len(embeddings)}")
     source = generator(seed, "plan", "decoder")
-    centre, scale = embeddings.mean(0), embeddings.std(0)
+    center, scale = embeddings.mean(0), embeddings.std(0)
     scale = np.where(scale > 0, scale, 1.0)
     slopes = torch.randn(embeddings.shape[1], _FEATURES, generator=source, dtype=torch.float64).numpy()
     places = torch.randn(_FEATURES, generator=source, dtype=torch.float64).numpy()
 
     def features(rows: np.ndarray) -> np.ndarray:
-        z = (rows - centre) / scale
+        z = (rows - center) / scale
         curved = np.tanh(z @ slopes / np.sqrt(embeddings.shape[1]) + places)
         return np.concatenate((np.ones((len(z), 1)), z, curved), axis=1)
 
@@ -159,18 +160,18 @@ def _learned(embeddings: np.ndarray, latents: np.ndarray, seed: int) -> Decoder:
     mean = latents[fit].mean(0)
     values, vectors = np.linalg.eigh(design.T @ design / len(fit))
     target = vectors.T @ (design.T @ (latents[fit] - mean)) / len(fit)
-    tried = [vectors @ (target / (np.maximum(values, 0) + one)[:, None]) for one in _PENALTIES]
+    solutions = [vectors @ (target / (np.maximum(values, 0) + one)[:, None]) for one in _PENALTIES]
     chosen = features(embeddings[choice])
-    best = min(tried, key=lambda matrix: float(((latents[choice] - mean - chosen @ matrix) ** 2).sum()))
+    best = min(solutions, key=lambda matrix: float(((latents[choice] - mean - chosen @ matrix) ** 2).sum()))
 
     def decode(queries: np.ndarray) -> np.ndarray:
         return np.asarray(mean + features(queries) @ best)
 
     residual, spread = errors(latents[score], decode(embeddings[score]))
-    return Decoder("learned", decode, float(r2_of(residual.sum(0), spread.sum(0)).mean()))
+    return LatentDecoder("learned", decode, float(r2_of(residual.sum(0), spread.sum(0)).mean()))
 
 
-DECODERS: dict[str, Callable[[np.ndarray, np.ndarray, int], Decoder]] = {
+DECODERS: dict[str, Callable[[np.ndarray, np.ndarray, int], LatentDecoder]] = {
     "nearest": _nearest,
     "local": _local,
     "learned": _learned,
@@ -189,7 +190,7 @@ class LineSpec:
 
     Attributes:
         decoder: nearest, local or learned.
-        k: neighbours; the decoder's own default if None.
+        k: neighbors; the decoder's own default if None.
         steps: T.
         held_out: whether start and goal are taken out of the library; the paper leaves them in.
         least_chord: pairs nearer than this share of the root mean square distance of two states are left out.
@@ -206,14 +207,14 @@ class LineSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        validate_fields(self)
         check_count("steps", self.steps)
         check_number("least_chord", self.least_chord, "be finite and not negative", lambda value: value >= 0)
         check_number("confidence", self.confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineErrors:
     """Decoded lines of one embedding.
 
     Attributes:
@@ -245,14 +246,14 @@ class Lines:
 
     def to_dict(self) -> dict[str, Any]:
         """The means with their ends, for JSON."""
-        told = ("length", "deviation", "error", "endpoint_error")
-        means = {name: vars(getattr(self, name)) for name in told}
+        names = ("length", "deviation", "error", "endpoint_error")
+        means = {name: vars(getattr(self, name)) for name in names}
         counts = {"pairs": len(self.pairs), "excluded": self.excluded, "library": self.library}
         return {**means, **counts, "decoder": self.decoder, "decoder_r2": self.decoder_r2}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LineComparison:
     """An encoder's lines beside the oracle's, over the same pairs and library.
 
     Attributes:
@@ -260,8 +261,8 @@ class Comparison:
         length, deviation, error: mean differences, encoder less oracle, with intervals over pairs.
     """
 
-    encoder: Lines
-    oracle: Lines
+    encoder: LineErrors
+    oracle: LineErrors
     length: Interval
     deviation: Interval
     error: Interval
@@ -294,7 +295,7 @@ class Comparison:
         )
 
 
-@checked
+@validate_types
 def draw_pairs(states: int, count: int = PAIRS, seed: int = 0) -> np.ndarray:
     """Draw (count, 2) rows of start and goal, uniformly, no state with itself; the same for every encoder.
 
@@ -309,8 +310,8 @@ def draw_pairs(states: int, count: int = PAIRS, seed: int = 0) -> np.ndarray:
     return torch.stack((start, (start + further) % states), dim=1).numpy()
 
 
-@checked
-def measure_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | None = None) -> Lines:
+@validate_types
+def measure_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | None = None) -> LineErrors:
     """Decode straight lines between pairs of states and measure how straight they are.
 
     Args:
@@ -336,11 +337,11 @@ def measure_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | No
             f"{spec.least_chord} of the typical {typical:.3g}: draw more, or lower least_chord"
         )
     pairs, start, goal, chords = pairs[far], start[far], goal[far], chords[far]
-    kept = np.ones(len(embeddings), dtype=bool)
-    kept[pairs.ravel()] = not spec.held_out
-    if not kept.any():
+    unused = np.ones(len(embeddings), dtype=bool)
+    unused[pairs.ravel()] = not spec.held_out
+    if not unused.any():
         raise ValueError("the library must have states besides the starts and goals, got none")
-    decoder = make_decoder(spec.decoder, embeddings[kept], latents[kept], spec.k, spec.seed)
+    decoder = make_decoder(spec.decoder, embeddings[unused], latents[unused], spec.k, spec.seed)
     t = np.linspace(0.0, 1.0, spec.steps + 1)[:, None]
     ends = embeddings[pairs]
     paths = np.concatenate(
@@ -354,7 +355,7 @@ def measure_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | No
     lengths = np.linalg.norm(np.diff(paths, axis=1), axis=2).sum(1) / chords
     deviations, errors = np.linalg.norm(across, axis=2).mean(1), misses.mean(1)
     endpoint_errors = misses[:, [0, -1]].mean(1)
-    return Lines(
+    return LineErrors(
         pairs=pairs,
         paths=paths,
         lengths=lengths,
@@ -366,14 +367,14 @@ def measure_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | No
         error=_bootstrap(errors, spec),
         endpoint_error=_bootstrap(endpoint_errors, spec),
         excluded=int((~far).sum()),
-        library=int(kept.sum()),
+        library=int(unused.sum()),
         decoder=decoder.name,
         decoder_r2=decoder.r2,
     )
 
 
-@checked
-def compare_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | None = None) -> Comparison:
+@validate_types
+def compare_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | None = None) -> LineComparison:
     """Measure an encoder's lines beside the oracle's: true latents as embeddings, everything else the same.
 
     Args:
@@ -391,13 +392,13 @@ def compare_lines(embeddings: Any, latents: Any, pairs: Any, spec: LineSpec | No
         name: _bootstrap(getattr(encoder, f"{name}s") - getattr(oracle, f"{name}s"), spec)
         for name in ("length", "deviation", "error")
     }
-    return Comparison(encoder, oracle, **differences)
+    return LineComparison(encoder, oracle, **differences)
 
 
-@checked
+@validate_types
 def density_curve(
     embeddings: Any, latents: Any, pairs: Any, sizes: Sequence[int], spec: LineSpec | None = None
-) -> dict[int, Comparison]:
+) -> dict[int, LineComparison]:
     """The comparison for libraries of several sizes, each a random part of the next; starts and goals stay.
 
     Args:
@@ -413,7 +414,7 @@ def density_curve(
     ends, places = np.unique(pairs, return_inverse=True)
     others = np.setdiff1d(np.arange(len(embeddings)), ends)
     order = torch.randperm(len(others), generator=generator(spec.seed, "plan", "density")).numpy()
-    found = {}
+    measures = {}
     for size in sizes:
         check_count("sizes", size)
         if size > len(others):
@@ -421,8 +422,8 @@ def density_curve(
                 f"sizes must be at most the {len(others)} states besides starts and goals, got {size}"
             )
         rows = np.concatenate((ends, others[order[:size]]))
-        found[size] = compare_lines(embeddings[rows], latents[rows], places.reshape(pairs.shape), spec)
-    return found
+        measures[size] = compare_lines(embeddings[rows], latents[rows], places.reshape(pairs.shape), spec)
+    return measures
 
 
 def _decoded(decode: Callable[[np.ndarray], np.ndarray], ends: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -432,30 +433,30 @@ def _decoded(decode: Callable[[np.ndarray], np.ndarray], ends: np.ndarray, t: np
 
 
 def _check_pairs(pairs: Any, states: int) -> np.ndarray:
-    found = np.asarray(pairs)
-    if found.ndim != 2 or found.shape[1] != 2 or not len(found) or found.dtype.kind not in "iu":
-        raise ValueError(f"pairs must be (K, 2) rows of start and goal, got {shown(pairs)}")
-    if found.min() < 0 or found.max() >= states:
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != 2 or not len(array) or array.dtype.kind not in "iu":
+        raise ValueError(f"pairs must be (K, 2) rows of start and goal, got {short_repr(pairs)}")
+    if array.min() < 0 or array.max() >= states:
         raise ValueError(
-            f"pairs must be rows 0 to {states - 1} of the library, got {found.min()} to {found.max()}"
+            f"pairs must be rows 0 to {states - 1} of the library, got {array.min()} to {array.max()}"
         )
-    return found
+    return array
 
 
 def _bootstrap(values: np.ndarray, spec: LineSpec) -> Interval:
-    """The mean with its studentised bootstrap interval over redrawn pairs.
+    """The mean with its studentized bootstrap interval over redrawn pairs.
 
-    Lengths have a long tail, of which plain percentiles hold less than they say.
+    Lengths have a long tail, for which percentile intervals undercover.
     """
     count, middle = len(values), float(values.mean())
     source = generator(spec.seed, "plan", "bootstrap")  # the same pairs for every number
-    drawn = values[torch.randint(count, (_DRAWS, count), generator=source).numpy()]
-    spreads = drawn.std(1, ddof=1)
+    resamples = values[torch.randint(count, (_DRAWS, count), generator=source).numpy()]
+    spreads = resamples.std(1, ddof=1)
     varied = spreads > 1e-12 * max(float(np.abs(values).max()), np.finfo(float).tiny)
     error = float(values.std(ddof=1))
     if not varied.any():
         return Interval(middle, middle, middle)
-    scores = (drawn.mean(1)[varied] - middle) / spreads[varied]
+    scores = (resamples.mean(1)[varied] - middle) / spreads[varied]
     outside = (1 - spec.confidence) / 2
     low, high = np.quantile(scores, (outside, 1 - outside))
     return Interval(middle, middle - float(high) * error, middle - float(low) * error)

@@ -18,7 +18,7 @@ A linear model of an embedding from what was recorded: its transition, costs, an
 
 The first two are as biased as h is far from a rotation of the latents: how far is what the radii of the
 planning bound (`isojepa.planning.regret`) are for. Rows must be of recorded actions; pairs that no action
-made tell nothing of B.
+made do not identify B.
 """
 
 from dataclasses import dataclass, field
@@ -27,13 +27,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from isojepa.align.rows import as_rows
-from isojepa.arguments import check_count, check_fields, check_number, checked
+from isojepa.alignment.rows import as_rows
 from isojepa.certificates.closed_loop import Radii, lyapunov, riccati, spectral_radius
 from isojepa.certificates.dynamics import fit_transition
-from isojepa.certificates.intervals import Interval, from_samples
 from isojepa.linear import halves, least_squares, procrustes
-from isojepa.names import shown
+from isojepa.statistics.intervals import Interval, from_samples
+from isojepa.validation import check_count, check_number, short_repr, validate_fields, validate_types
 
 _ROUNDING = 1e-9  # relative, of ranks and of symmetry
 
@@ -102,10 +101,10 @@ class LinearSystem:
         Raises:
             ValueError: the goal is not finite, of another size, or no action holds it.
         """
-        goal = check_goal(goal, self.dim)
-        wanted = goal - self.a @ goal
-        action = np.linalg.lstsq(self.b, wanted, rcond=None)[0]
-        missed = float(np.linalg.norm(self.b @ action - wanted))
+        goal = _check_goal(goal, self.dim)
+        residual = goal - self.a @ goal
+        action = np.linalg.lstsq(self.b, residual, rcond=None)[0]
+        missed = float(np.linalg.norm(self.b @ action - residual))
         if missed > 1e-6 * max(1.0, float(np.linalg.norm(goal))):
             raise ValueError(
                 f"goal must be a point that some action holds, but the state drifts by {missed:.3g} a step "
@@ -152,9 +151,9 @@ class Lqr:
     value: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        validate_fields(self)
         system = self.system
-        w, r = check_costs(system, self.w, self.r)
+        w, r = _check_costs(system, self.w, self.r)
         system.check_stabilisable()
         try:
             value, gain = riccati(system.a, system.b, w, r)
@@ -183,13 +182,13 @@ class Lqr:
         if goal is None:
             return np.asarray(-states @ self.gain.T)
         action = self.system.holding_action(goal)
-        return np.asarray(action - (states - check_goal(goal, self.system.dim)) @ self.gain.T)
+        return np.asarray(action - (states - _check_goal(goal, self.system.dim)) @ self.gain.T)
 
     def cost_to_go(self, states: Any, goal: Any = None) -> np.ndarray:
         """(n,) what the way from each state to the goal costs beyond the average cost."""
         states = _states(states, self.system.dim)
         if goal is not None:
-            states = states - check_goal(goal, self.system.dim)
+            states = states - _check_goal(goal, self.system.dim)
         return np.asarray(np.einsum("ni,ij,nj->n", states, self.value, states))
 
     def cost_of(self, gain: np.ndarray) -> float:
@@ -231,12 +230,12 @@ class FiniteLqr:
     constants: tuple[float, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        validate_fields(self)
         check_count("horizon", self.horizon)
         a, b = self.system.a, self.system.b
-        w, r = check_costs(self.system, self.w, self.r)
+        w, r = _check_costs(self.system, self.w, self.r)
         square = w if self.last is None else check_weight("last", self.last, self.system.dim)
-        goal = np.zeros(len(a)) if self.goal is None else check_goal(self.goal, self.system.dim)
+        goal = np.zeros(len(a)) if self.goal is None else _check_goal(self.goal, self.system.dim)
         slope, constant = square @ goal, float(goal @ square @ goal)
         gains: list[np.ndarray] = []
         offsets: list[np.ndarray] = []
@@ -268,7 +267,7 @@ class FiniteLqr:
         return np.asarray(squared - 2 * states @ self.slopes[time] + self.constants[time])
 
 
-def check_costs(system: LinearSystem, w: Any, r: Any) -> tuple[np.ndarray, np.ndarray]:
+def _check_costs(system: LinearSystem, w: Any, r: Any) -> tuple[np.ndarray, np.ndarray]:
     """The costs of states and actions, symmetric.
 
     Raises:
@@ -286,42 +285,42 @@ def check_weight(name: str, matrix: Any, size: int) -> np.ndarray:
     Raises:
         ValueError: it is none.
     """
-    found = as_rows(name, matrix)
-    if found.shape != (size, size):
-        raise ValueError(f"{name} must be ({size}, {size}), got shape {found.shape}")
-    scale = max(float(np.abs(found).max()), np.finfo(float).tiny)
-    if float(np.abs(found - found.T).max()) > 1e-6 * scale:
+    symmetric = as_rows(name, matrix)
+    if symmetric.shape != (size, size):
+        raise ValueError(f"{name} must be ({size}, {size}), got shape {symmetric.shape}")
+    scale = max(float(np.abs(symmetric).max()), np.finfo(float).tiny)
+    if float(np.abs(symmetric - symmetric.T).max()) > 1e-6 * scale:
         raise ValueError(f"{name} must be symmetric, got entries that differ from their mirror image")
-    found = (found + found.T) / 2
-    if (least := float(np.linalg.eigvalsh(found)[0])) < -_ROUNDING * scale:
+    symmetric = (symmetric + symmetric.T) / 2
+    if (least := float(np.linalg.eigvalsh(symmetric)[0])) < -_ROUNDING * scale:
         raise ValueError(f"{name} must be positive semidefinite, got a least eigenvalue of {least:.3g}")
-    return np.asarray(found)
+    return np.asarray(symmetric)
 
 
-def check_goal(goal: Any, size: int) -> np.ndarray:
+def _check_goal(goal: Any, size: int) -> np.ndarray:
     """A finite point (size,).
 
     Raises:
         ValueError: it is none.
     """
-    found = np.asarray(goal, dtype=np.float64)
-    if found.shape != (size,) or not np.isfinite(found).all():
-        raise ValueError(f"goal must be {size} finite numbers, got {shown(found.tolist())}")
-    return found
+    target = np.asarray(goal, dtype=np.float64)
+    if target.shape != (size,) or not np.isfinite(target).all():
+        raise ValueError(f"goal must be {size} finite numbers, got {short_repr(target.tolist())}")
+    return target
 
 
 def _states(states: Any, size: int) -> np.ndarray:
-    found = as_rows("states", states)
-    if found.shape[1] != size:
-        raise ValueError(f"states must be (n, {size}), got shape {found.shape}")
-    return found
+    rows = as_rows("states", states)
+    if rows.shape[1] != size:
+        raise ValueError(f"states must be (n, {size}), got shape {rows.shape}")
+    return rows
 
 
 def _told(value: complex) -> str:
     return f"{value.real:.4g}" if abs(value.imag) < 1e-12 else f"{value.real:.4g}{value.imag:+.4g}i"
 
 
-_USUAL = 0.99  # share of neighbours
+_USUAL_QUANTILE = 0.99  # of slopes between neighbors
 _NEIGHBORS = 5  # of each state, between which slopes are looked at
 
 
@@ -330,16 +329,16 @@ class FittedSystem:
     """A transition in the embedding.
 
     Attributes:
-        system: of h - centre.
-        centre: (dim,) mean embedding, where the regulator leads.
+        system: of h - center.
+        center: (dim,) mean embedding, where the regulator leads.
     """
 
     system: LinearSystem
-    centre: np.ndarray
+    center: np.ndarray
 
     def act(self, lqr: Lqr, h: Any) -> np.ndarray:
         """Actions (n, inputs) of a regulator of this system for embeddings (n, dim)."""
-        return lqr.act(as_rows("h", h) - self.centre)
+        return lqr.act(as_rows("h", h) - self.center)
 
     def radii(self, truth: LinearSystem, q: Any) -> Radii:
         """How far it is from the true system of the latents, turned by q (dim, dim) so that h ~ Q z."""
@@ -353,11 +352,11 @@ class EncoderError:
     """What an embedding is besides a rotation of the latents.
 
     Attributes:
-        q: (dim, dim) of h ~ Q z, both centred.
+        q: (dim, dim) of h ~ Q z, both centered.
         power: mean |e|^2 of rows that q was not fitted on.
         slope: the largest |e_i - e_j| / |z_i - z_j| that was seen: a lower bound of the Lipschitz constant,
             so that a planning bound made with it is a diagnostic.
-        usual_slope: what 99 % of neighbours are below: the largest is that of the rarest states, where a
+        usual_slope: what 99 % of neighbors are below: the largest is that of the rarest states, where a
             closed loop seldom is.
     """
 
@@ -367,7 +366,7 @@ class EncoderError:
     usual_slope: float
 
 
-@checked
+@validate_types
 def fit_system(h: Any, actions: Any, h_next: Any) -> FittedSystem:
     """Fit the transition of an embedding.
 
@@ -377,13 +376,13 @@ def fit_system(h: Any, actions: Any, h_next: Any) -> FittedSystem:
 
     Raises:
         ValueError: rows do not match, are not finite or too few, or actions do not vary beyond what the
-            embedding tells: then B cannot be told; the message names the direction.
+            embedding determines, which leaves B unidentified; the message names the direction.
     """
-    found = fit_transition(h, actions, h_next)
-    return FittedSystem(LinearSystem(found.A, found.B, found.noise), as_rows("h", h).mean(0))
+    transition = fit_transition(h, actions, h_next)
+    return FittedSystem(LinearSystem(transition.A, transition.B, transition.noise), as_rows("h", h).mean(0))
 
 
-@checked
+@validate_types
 def push_cost(w: Any, h: Any, z: Any) -> np.ndarray:
     """The cost h^T C^T W C h of embeddings that z^T W z is, by z ~ C h at calibration points.
 
@@ -393,7 +392,7 @@ def push_cost(w: Any, h: Any, z: Any) -> np.ndarray:
         z: (n, d) their latents.
 
     Returns:
-        (dim, dim) weight for centred embeddings.
+        (dim, dim) weight for centered embeddings.
 
     Raises:
         ValueError: rows do not match or are not finite, or w is no weight.
@@ -405,7 +404,7 @@ def push_cost(w: Any, h: Any, z: Any) -> np.ndarray:
     return np.asarray(back @ check_weight("w", w, z.shape[1]) @ back.T)
 
 
-@checked
+@validate_types
 def measure_error(h: Any, z: Any, confidence: float = 0.95) -> EncoderError:
     """Measure the error of an encoder at states drawn from N(0, I) whose latents are known.
 
@@ -427,7 +426,7 @@ def measure_error(h: Any, z: Any, confidence: float = 0.95) -> EncoderError:
     others = [*range(2, min(_NEIGHBORS, len(z)) + 1)]  # the nearest of all is the state itself
     distances, places = map(np.asarray, cKDTree(z).query(z, k=others))
     apart = np.linalg.norm(error[:, None] - error[places], axis=2)
-    slopes = np.append(apart[distances > 0] / distances[distances > 0], 0.0)  # equal states tell of none
-    usual, largest = np.quantile(slopes, (_USUAL, 1.0))
+    slopes = np.append(apart[distances > 0] / distances[distances > 0], 0.0)  # equal states have no slope
+    usual, largest = np.quantile(slopes, (_USUAL_QUANTILE, 1.0))
     power = from_samples((error[score] ** 2).sum(1), confidence)
     return EncoderError(turn.matrix.T, power, float(largest), float(usual))

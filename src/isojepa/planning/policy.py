@@ -16,15 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, checked
+from isojepa.data.environments import ActionCode, GymEnvironment, open_environment
 from isojepa.encoders.model import device_of, evaluating
 from isojepa.encoders.world_model import Dynamics, WorldModel
-from isojepa.names import choose, shown
 from isojepa.planning.planners import SEARCHES
-from isojepa.planning.planners.problems import ActionSpace, Cost, GoalCost, Plan, Planner, Problem
+from isojepa.planning.problems import ActionSpace, Cost, GoalCost, Plan, Planner, Problem
 from isojepa.seeds import generator
 from isojepa.training.run import Run
-from isojepa.worlds.gymnasium_environment import ActionCode, GymEnvironment, open_environment
+from isojepa.validation import check_count, choose, short_repr, validate_types
 
 
 def unwrap_model(model: Any) -> Dynamics:
@@ -40,7 +39,7 @@ def unwrap_model(model: Any) -> Dynamics:
     return dynamics
 
 
-@checked
+@validate_types
 def plan(
     model: Any,
     goal: Any,
@@ -123,7 +122,7 @@ class PlanPolicy:
         return self._loop.last
 
     def reset(self, goal: Any = None) -> None:
-        """Start an episode: forget context and plan.
+        """Start an episode: reset context and plan.
 
         Args:
             goal: observation to reach; by default the same as before.
@@ -269,7 +268,7 @@ def _frame(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
     """An observation as an array of uint8 or float32."""
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name} must be an array of numbers, got {shown(value)}")
+        raise ValueError(f"{name} must be an array of numbers, got {short_repr(value)}")
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name} must have the shape {shape} of an observation, got {array.shape}")
     if not np.isfinite(array).all():

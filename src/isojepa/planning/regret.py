@@ -2,7 +2,7 @@ r"""The planning bound: what controlling by an embedding costs at most, from the
 
 World, in the embedding's coordinates x = Q z: x' = A* x + B* u + w, w ~ N(0, S_w), cost x^T W* x + u^T R u.
 The encoder gives h = x + e(x), with E |e|^2 <= r for x ~ N(0, I) (the recovery bound of the certificate,
-for centred h) and e Lipschitz of constant L. The model A, B, W is within radii of the truth; K and P are
+for centered h) and e Lipschitz of constant L. The model A, B, W is within radii of the truth; K and P are
 its regulator's, and u = -K h is what is done. M = A - B K, and a star marks what is true. The regret is the
 average cost of a step beyond the least one.
 
@@ -28,18 +28,27 @@ average cost of a step beyond the least one.
 Every function is in `isojepa.certificates.closed_loop` and checked by `isojepa theory --only planning`. What
 is not promised: goals other than the mean, worlds that are not linear and Gaussian, an L that was only seen
 in a sample; there the number is a diagnostic, and is called so.
+
+The regret of any policy in a linear-Gaussian world, by simulation.
+
+The average of |a + K z|^2 in the metric of R + B^T P B along paths: by the performance difference (see
+`isojepa.planning.regret`) that is the average cost beyond the least one, and it is far less noisy than costs
+are.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
-from isojepa.arguments import check_number, checked
 from isojepa.certificates.closed_loop import Model, Radii, lyapunov, regret_limit, spectral_radius
 from isojepa.planning.lqr import LinearSystem, Lqr
+from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval, from_samples
+from isojepa.validation import check_count, check_number, validate_types
 
 CONSTANTS = {  # name: symbol and words
     "recovery_error": "r: bound on E |h - Q z|^2 under N(0, I)",
@@ -123,7 +132,7 @@ class PlanningBound:
         return "\n".join(lines)
 
 
-@checked
+@validate_types
 def planning_bound(
     system: LinearSystem,
     w: Any,
@@ -154,21 +163,86 @@ def planning_bound(
     """
     radii = Radii() if radii is None else radii
     lqr = Lqr(system, w, r)
-    given = {"recovery_error": recovery_error, "lipschitz": lipschitz}
-    given |= {f"radius_{name}": getattr(radii, name) for name in ("a", "b", "noise", "w")}
-    known = {
+    values = {"recovery_error": recovery_error, "lipschitz": lipschitz}
+    values |= {f"radius_{name}": getattr(radii, name) for name in ("a", "b", "noise", "w")}
+    limits = {
         name: check_number(name, value, "be finite and not negative", lambda number: number >= 0)
-        for name, value in given.items()
+        for name, value in values.items()
         if value is not None
     }
     nothing = math.inf
     if spectral_radius(system.a) < 1:
         nothing = float(np.trace(lqr.w @ lyapunov(system.a, system.noise))) - lqr.average_cost
-    missing = [name for name, value in given.items() if value is None]
+    missing = [name for name, value in values.items() if value is None]
     if recovery_error is None or lipschitz is None:
         lacks = f"{' and '.join(missing)} must be known ({'; '.join(CONSTANTS[name] for name in missing)})"
-        return PlanningBound(math.inf, nothing, lqr.average_cost, lacks, diagnostic, known)
+        return PlanningBound(math.inf, nothing, lqr.average_cost, lacks, diagnostic, limits)
     model = Model(system.a, system.b, system.noise, lqr.w, lqr.r)
-    found = regret_limit(model, radii, recovery_error, lipschitz)
-    constants = known | dict(found.constants)
-    return PlanningBound(found.value, nothing, lqr.average_cost, found.lacks, diagnostic, constants)
+    bound = regret_limit(model, radii, recovery_error, lipschitz)
+    constants = limits | dict(bound.constants)
+    return PlanningBound(bound.value, nothing, lqr.average_cost, bound.lacks, diagnostic, constants)
+
+
+_FAR = 1e6  # standard deviations from which a path is taken to have left
+
+
+@validate_types
+def simulate_regret(
+    lqr: Lqr,
+    policy: Callable[[np.ndarray], np.ndarray],
+    steps: int = 400,
+    paths: int = 200,
+    settle: int = 100,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Interval:
+    """Measure the regret per step of a policy.
+
+    Args:
+        lqr: the world, its costs and its best regulator, in latents.
+        policy: latents (n, dim) -> actions (n, inputs); it may look at the latents through an encoder.
+        steps: that count.
+        paths: independent ones; the interval is over them.
+        settle: steps before, from the stationary law of the best regulator.
+        seed: draws starts and noise.
+        confidence: of the interval.
+
+    Returns:
+        The regret; all infinite where a path leaves for good.
+
+    Raises:
+        ValueError: the policy gives actions of another shape.
+    """
+    for name, count in (("steps", steps), ("paths", paths)):
+        check_count(name, count, least=2 if name == "paths" else 1)
+    check_count("settle", settle, least=0)
+    check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
+    system, source = lqr.system, generator(seed, "plan", "simulation")
+    start, kick = _root(system.covariance(lqr.gain)), _root(system.noise)
+    limit = _FAR * (1 + float(np.abs(start).max()))
+    z = _normal(paths, system.dim, source) @ start
+    total = np.zeros(paths)
+    for step in range(settle + steps):
+        action = np.asarray(policy(z), dtype=np.float64)
+        if action.shape != (paths, system.inputs):
+            raise ValueError(
+                f"policy must give actions ({paths}, {system.inputs}) for {paths} states, "
+                f"got shape {action.shape}"
+            )
+        off = action + z @ lqr.gain.T
+        if step >= settle:
+            total += np.einsum("ni,ij,nj->n", off, lqr.action_weight, off)
+        z = z @ system.a.T + action @ system.b.T + _normal(paths, system.dim, source) @ kick
+        if not np.abs(z).max() < limit:  # NaN has left too
+            return Interval(math.inf, math.inf, math.inf)
+    return from_samples(total / steps, confidence)
+
+
+def _normal(rows: int, columns: int, source: torch.Generator) -> np.ndarray:
+    return torch.randn(rows, columns, generator=source, dtype=torch.float64).numpy()
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """The symmetric square root."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

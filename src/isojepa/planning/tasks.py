@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count
+from isojepa.data.environments import GymEnvironment, Step
+from isojepa.data.episodes import Episodes
+from isojepa.data.trajectories import Trajectories
 from isojepa.seeds import generator
-from isojepa.worlds.episodes import Episodes
-from isojepa.worlds.gymnasium_environment import GymEnvironment, Step
-from isojepa.worlds.trajectories import Trajectories
+from isojepa.validation import check_count
 
 OFFSET = 25  # rows between start and goal, by default
 RELATIVE, ABSOLUTE = 1e-5, 1e-6  # tolerances of a reproduced observation; the second in units of its column
-MAX_DRAWS = 100  # starts that are drawn for each task, while all are solved
+_MAX_DRAWS = 100  # starts that are drawn for each task, while all are solved
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RecordedStarts:
 
     Attributes:
         by_state: whether starts are restored by `set_state`; otherwise by reset and replay.
-        gain: (size,) 1 / standard deviation of each number of an observation; 0 where it is constant.
+        gain: (size,) 1 / standard deviation per number of an observation; 0 where it is constant.
 
     Raises:
         ValueError: a column is missing or has another shape than the environment's.
@@ -128,7 +128,7 @@ class RecordedStarts:
             noise = "draw its noise from self.np_random, "
             remedy = "" if self.by_state else f"{noise}record the column state (get_state, set_state) or "
             raise ValueError(
-                f"{environment.name} must reproduce the recorded observations, got a deviation of "
+                f"{environment.name} must reproduce the recorded observations, got a difference of "
                 f"{difference.max():.3g} at step {row} of episode {episode} after "
                 f"{'set_state' if self.by_state else 'a replay'}: {remedy}collect again with "
                 f"this version ({environment.version})"
@@ -167,11 +167,11 @@ def draw_tasks(
             f"offset must be less than the {longest - first_row} rows of the longest episode, got {offset}"
         )
     places: list[tuple[int, int]] = []  # (episode, row)
-    drawn = 0
+    draws = 0
     for episode, row in itertools.islice(
-        _starts(episodes.lengths, offset, first_row, seed), MAX_DRAWS * count
+        _starts(episodes.lengths, offset, first_row, seed), _MAX_DRAWS * count
     ):
-        drawn += 1
+        draws += 1
         if not solved(episode, row, row + offset):
             starts.follow(environment, episode, row)
             places.append((episode, row))
@@ -186,8 +186,8 @@ def draw_tasks(
         starts=np.array([observations[row] for observations, row in ends], dtype).reshape(shape),
         goals=np.array([observations[row + offset] for observations, row in ends], dtype).reshape(shape),
         offset=offset,
-        drawn=drawn,
-        solved=drawn - len(places),
+        drawn=draws,
+        solved=draws - len(places),
     )
 
 

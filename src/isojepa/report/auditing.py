@@ -24,7 +24,7 @@ _TONES = {"fails": "poor", "unclear": "fair", "holds": "good"}
 
 
 def write_audit(path: str | Path, found: Audit) -> int:
-    """Write the page and tell its size in bytes."""
+    """Write the page and return its size in bytes."""
     parts = [_lines(kind, [line for line in found.lines if line.of == kind]) for kind in _SECTIONS]
     if found.strides:
         parts.append(_strides(found.strides, found.stride))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from isojepa.certificates.intervals import Interval
 from isojepa.report.numbers import finite
+from isojepa.statistics.intervals import Interval
 
 MAGNITUDES = 100.0  # largest over smallest value from which a chart is logarithmic
 
@@ -32,8 +32,8 @@ class Series:
         kind: line, dots or stems.
         ends: low and high end of each value's interval, a band around a line; None without intervals.
         dashed, dotted: whether the line is.
-        color: number of its colour, from 1 to 6, 0 for grey; by default its place among the series.
-        bridged: whether a line goes on across gaps, with a dot at each value: places that others have.
+        color: number of its color, from 1 to 6, 0 for grey; by default its place among the series.
+        bridged: whether a line continues across gaps, with a dot at each value.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Chart:
         across: what the places are, e.g. "step".
         series: drawn in this order.
         scale: linear, log or nines.
-        unit: how values are told: number, r2 or percent.
+        unit: format of values: number, r2 or percent.
         labels: a name for each place, where it is not a number.
         zero: whether zero must be in view.
         across_scale: linear or log, of the places.
@@ -124,7 +124,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Numbers over two things, each as a colour.
+    """Numbers over two things, each as a color.
 
     Attributes:
         name: its id in the page.
@@ -132,9 +132,9 @@ class HeatMap:
         columns, rows: names, from left to right and from bottom to top.
         across, up: what they are.
         values: one list for each row; what is None or not finite stays empty.
-        low, high: what has no and all of the colour.
+        low, high: what has no and all of the color.
         digits: after the point.
-        color: number of its colour, from 1 to 6.
+        color: number of its color, from 1 to 6.
     """
 
     name: str
@@ -227,8 +227,8 @@ def curves_chart(title: str, across: str, up: str, curves: Sequence[Curve], **op
 
 def scale_for(values: Sequence[float]) -> str:
     """Logarithmic for positive values of several magnitudes."""
-    known = [value for value in values if math.isfinite(value)]
-    if known and min(known) > 0 and max(known) > MAGNITUDES * min(known):
+    finite_values = [value for value in values if math.isfinite(value)]
+    if finite_values and min(finite_values) > 0 and max(finite_values) > MAGNITUDES * min(finite_values):
         return "log"
     return "linear"
 
@@ -255,5 +255,5 @@ def _place(name: str, title: str, note: str, kind: str, hint: str) -> str:
 
 def _short(value: float | None) -> float | None:
     """Eight digits: more do not show, and take room."""
-    known = finite(value)
-    return None if known is None else float(f"{known:.8g}")
+    number = finite(value)
+    return None if number is None else float(f"{number:.8g}")

@@ -1,7 +1,7 @@
-"""Colours of all figures. For latents: the angle is the hue, the radius is how vivid it is.
+"""Colors of all figures. For latents: the angle is the hue, the radius is how vivid it is.
 
 The wheel is drawn in OKLCH (Ottosson 2020), where equal steps of hue look equally large and the hue of a
-colour does not drift as it fades. A point at the mean of the latents is grey; colours grow more vivid and
+color does not drift as it fades. A point at the mean of the latents is grey; colors grow more vivid and
 slightly darker up to the radius that 90 % of the points lie within, and stay there beyond it.
 """
 
@@ -10,9 +10,9 @@ import numpy as np
 COLORS = ("#2f6db5", "#d1662a", "#3a8f5c", "#8a5bb0", "#b8485f", "#7a6a4f", "#4aa3b8", "#a89a2c")  # of lines
 INK, QUIET, FRAME = "#1c1e21", "#6b7178", "#e3e5e8"  # text, ticks and lines of every figure
 
-_FULL = 0.9  # share of the points that lie within the radius of full colour
-_LIGHTNESS = (0.78, 0.66)  # at the centre and at full colour: readable on white and on near-black
-_TILT = 0.07  # yellow is this much lighter than that at full colour, and blue darker: both look purer so
+_FULL = 0.9  # share of the points that lie within the radius of full color
+_LIGHTNESS = (0.78, 0.66)  # at the center and at full color: readable on white and on near-black
+_TILT = 0.07  # yellow is this much lighter than that at full color, and blue darker: both look purer so
 _YELLOW = np.radians(105)
 _CHROMA = (0.03, 0.19)  # the second is reduced for hues that a screen cannot show so vividly
 _FIRST_HUE = np.radians(25)  # angle 0 is red
@@ -35,7 +35,7 @@ _TO_RGB = np.array(
 
 
 def polar_colors(latents: np.ndarray) -> np.ndarray:
-    """Colour points by their angle and radius about their mean.
+    """Color points by their angle and radius about their mean.
 
     Args:
         latents: (n, dim) finite points. Only the first two coordinates count; with one, there are two
@@ -49,8 +49,8 @@ def polar_colors(latents: np.ndarray) -> np.ndarray:
         >>> bool(red[0] > red[2] and cyan[0] < cyan[2])
         True
     """
-    centred = latents[:, :2] - latents[:, :2].mean(0) if len(latents) else latents[:, :2]
-    x, y = centred[:, 0], centred[:, 1] if centred.shape[1] == 2 else np.zeros(len(centred))
+    centered = latents[:, :2] - latents[:, :2].mean(0) if len(latents) else latents[:, :2]
+    x, y = centered[:, 0], centered[:, 1] if centered.shape[1] == 2 else np.zeros(len(centered))
     angle, radius = np.arctan2(y, x), np.hypot(x, y)
     full = np.quantile(radius, _FULL) if len(radius) else 0.0
     vivid = np.minimum(radius / full, 1.0) ** 0.8 if full > 0 else np.zeros_like(radius)

@@ -10,14 +10,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from isojepa.names import choose
 from isojepa.report.charts import Chart, HeatMap, Panel, Series
 from isojepa.report.colors import COLORS, FRAME, INK, QUIET
 from isojepa.report.numbers import finite
+from isojepa.validation import choose
 
 LEGENDS = {"shared": "one below all panels", "own": "one below each panel"}
 _EMPTY = "#eef0f2"  # of a heat map, where there is no number
-_DARK = 0.85  # share of a colour on which ink is hard to read
+_DARK = 0.85  # share of a color on which ink is hard to read
 _DECADES = 300.0  # largest over smallest value up to which 2 and 5 are ticks too
 _TICKS = 8  # places that are named one by one
 _CLOUD = 100  # places from which none is: powers of ten are
@@ -39,15 +39,15 @@ def draw_panels(
         ValueError: an unknown place of the legend.
     """
     choose("legend", legend, LEGENDS)
-    shown = [panel for panel in panels if not panel.empty]
-    across = max(1, min(columns, len(shown)))
-    down = max(1, math.ceil(len(shown) / across))
+    panels_drawn = [panel for panel in panels if not panel.empty]
+    across = max(1, min(columns, len(panels_drawn)))
+    down = max(1, math.ceil(len(panels_drawn) / across))
     figure = Figure(figsize=(across * size[0], down * size[1]), dpi=100, layout="constrained")
-    if not shown:
+    if not panels_drawn:
         return figure
     places = figure.subplots(down, across, squeeze=False).flat
     keys: dict[str, Artist] = {}
-    for panel, axes in zip(shown, places, strict=False):
+    for panel, axes in zip(panels_drawn, places, strict=False):
         if isinstance(panel, HeatMap):
             _heat(axes, panel)
             continue
@@ -124,8 +124,8 @@ def _chart(axes: Axes, chart: Chart) -> None:
 def _series(axes: Axes, chart: Chart, series: Series, color: int) -> None:
     ink = QUIET if color == 0 else COLORS[(color - 1) % len(COLORS)]
     points = [(x, _height(v, chart), i) for i, (x, v) in enumerate(zip(chart.x, series.values, strict=True))]
-    known = [(x, y, i) for x, y, i in points if not math.isnan(y)]
-    line = known if series.bridged else points
+    finite_points = [(x, y, i) for x, y, i in points if not math.isnan(y)]
+    line = finite_points if series.bridged else points
     if series.kind == "line":
         style = ":" if series.dotted else "--" if series.dashed else "-"
         marker = "o" if series.bridged and not series.dotted and color else ""
@@ -135,30 +135,30 @@ def _series(axes: Axes, chart: Chart, series: Series, color: int) -> None:
             low, high = ([_height(v, chart) for v in end] for end in series.ends)
             axes.fill_between(list(chart.x), low, high, color=ink, alpha=0.18, lw=0)
         return
-    xs, ys = [x for x, _, _ in known], [y for _, y, _ in known]
+    xs, ys = [x for x, _, _ in finite_points], [y for _, y, _ in finite_points]
     if series.kind == "stems":
         axes.vlines(
             xs, 0 if chart.scale == "linear" else axes.get_ylim()[0], ys, color=ink, lw=1.2, alpha=0.5
         )
     if series.ends is not None:
-        low, high = ([_height(end[i], chart) for _, _, i in known] for end in series.ends)
+        low, high = ([_height(end[i], chart) for _, _, i in finite_points] for end in series.ends)
         axes.vlines(xs, low, high, color=ink, lw=1.2)
     axes.plot(xs, ys, "o", ms=4, color=ink, alpha=0.85, label=series.name)
 
 
 def _height(value: float | None, chart: Chart) -> float:
     """Where a value is drawn; NaN for a gap."""
-    known = finite(value)
-    if known is None or (chart.scale == "log" and known <= 0):
+    number = finite(value)
+    if number is None or (chart.scale == "log" and number <= 0):
         return math.nan
-    return -math.log10(max(1 - known, 1e-6)) if chart.scale == "nines" else known
+    return -math.log10(max(1 - number, 1e-6)) if chart.scale == "nines" else number
 
 
 def _heat(axes: Axes, heat: HeatMap) -> None:
     ink = COLORS[(heat.color - 1) % len(COLORS)]
     colors = LinearSegmentedColormap.from_list("heat", ["#ffffff", ink])
-    known = [[math.nan if (one := finite(value)) is None else one for value in line] for line in heat.values]
-    table = np.array(known)
+    cells = [[math.nan if (one := finite(value)) is None else one for value in line] for line in heat.values]
+    table = np.array(cells)
     axes.set_facecolor(_EMPTY)
     axes.imshow(table, cmap=colors, vmin=heat.low, vmax=heat.high, origin="lower", aspect="auto")
     for (row, column), value in np.ndenumerate(table):

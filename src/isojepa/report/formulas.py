@@ -45,8 +45,8 @@ def _prediction(letter: str, *rest: str) -> str:
 
 def _mcc(letter: str) -> str:
     """Mean correlation of latents with the axes that they are matched with."""
-    own = index(hat(letter), "π ( i )")
-    return formula(under("mean", "i"), "| corr (", index(letter, "i"), ",", own, ") |")
+    own_index = index(hat(letter), "π ( i )")
+    return formula(under("mean", "i"), "| corr (", index(letter, "i"), ",", own_index, ") |")
 
 
 _MATCHED = "Partners are those of the largest sum of rank correlations."
@@ -83,7 +83,7 @@ LINES = {
     ),
     "Procrustes error": Equation(
         (formula(under("min", row(power("Q", "⊤"), "Q = I")), "E", norm("h − Q z")),),
-        "h and z are centred. This is the left side of Theorem 3.",
+        "h and z are centered. This is the left side of Theorem 3.",
     ),
     "bound D + (eps + D)^2": Equation(
         (_THEOREM, _EPSILON, _DELTA, _D),
@@ -142,7 +142,7 @@ LINES = {
     "linear share, no labels": Equation(
         (_CURVE,),
         "r is the autocorrelation of the embedding k steps apart. A part of degree d of latents that decay "
-        "at rate K decays d times as fast, so the bend of the curve tells the shares; s₁ is the linear one.",
+        "at rate K decays d times as fast, so the bend of the curve gives the shares; s₁ is the linear one.",
     ),
     "rate": Equation(
         (formula("K = − log ρ"),),
@@ -154,7 +154,7 @@ LINES = {
     ),
     "named axes": Equation(
         (formula("h = Q φ ( z )"), formula(index("ψ", "i j"), "= 0 =", index("C", "i j"))),
-        "Q is found by what tells latents apart: ψ, from the scores of the axes’ laws, and C, their "
+        "Q is estimated from what identifies latents: ψ, from the scores of the axes’ laws, and C, their "
         "covariance with the next view, are 0 between two axes that are latents of their own. On other rows "
         "each must be told from all others beyond chance.",
     ),

@@ -31,18 +31,23 @@ class Tile:
 
 
 def badge(certificate: Certificate) -> str:
-    """The grade in its colour."""
+    """The grade in its color."""
     tone = _GRADES.get(certificate.grade, "poor")
     return f'<span class="badge {tone}">{escape(_SHOWN.get(certificate.grade, certificate.grade))}</span>'
 
 
 def tiles(certificate: Certificate) -> str:
     """The four tiles."""
-    found = (_recovered(certificate), _bound(certificate), _spectrum(certificate), _assumptions(certificate))
+    summary_tiles = (
+        _recovered(certificate),
+        _bound(certificate),
+        _spectrum(certificate),
+        _assumptions(certificate),
+    )
     return "".join(
         f'<a class="tile {tile.tone}" href="#{tile.section}"><span>{tile.section.capitalize()}</span>'
         f"<b>{escape(tile.value)}</b><small>{escape(tile.says)}</small></a>"
-        for tile in found
+        for tile in summary_tiles
     )
 
 
@@ -55,17 +60,17 @@ def share_tone(share: float) -> str:
 
 def tally(certificate: Certificate) -> dict[str, list[str]]:
     """Names of the assumptions by verdict."""
-    found: dict[str, list[str]] = {}
+    counts: dict[str, list[str]] = {}
     for item in certificate.assumptions:
-        found.setdefault(item.verdict, []).append(item.name)
-    return found
+        counts.setdefault(item.verdict, []).append(item.name)
+    return counts
 
 
 def troubles(certificate: Certificate) -> str:
     """Which assumptions fail and which are unclear; empty if all hold."""
-    found, parts = tally(certificate), []
+    counts, parts = tally(certificate), []
     for verdict, one, several in (("fails", "fails", "fail"), ("unclear", "is unclear", "are unclear")):
-        names = found.get(verdict, [])
+        names = counts.get(verdict, [])
         if names:
             parts.append(f"{listed(names)} {one if len(names) == 1 else several}")
     return "; ".join(parts)
@@ -119,9 +124,9 @@ def _spectrum(c: Certificate) -> Tile:
 def _assumptions(c: Certificate) -> Tile:
     if not c.assumptions:
         return Tile("assumptions", "–", "not checked", "plain")
-    found = tally(c)
-    tone = "poor" if "fails" in found else "fair" if "unclear" in found else "good"
-    value = f"{len(found.get('holds', []))} of {len(c.assumptions)} hold"
+    counts = tally(c)
+    tone = "poor" if "fails" in counts else "fair" if "unclear" in counts else "good"
+    value = f"{len(counts.get('holds', []))} of {len(c.assumptions)} hold"
     return Tile("assumptions", value, troubles(c) or "on the " + measured_on(c), tone)
 
 

@@ -43,7 +43,7 @@ def sentence_of(text: str) -> str:
 
 
 def _row(line: Line) -> str:
-    found = LINES.get(line.name)
+    number_line = LINES.get(line.name)
     value, ends = with_span(line.value, line.interval)
     cells = (
         f"<span class=name>{escape(signs(line.name))}</span>"
@@ -52,9 +52,9 @@ def _row(line: Line) -> str:
         f"<span class=bar>{_interval_bar(line)}</span>"
         f"<span class=says>{escape(signs(sentence_of(line.sentence)))}</span>"
     )
-    if found is None:
+    if number_line is None:
         return f'<div class="line">{cells}</div>'
-    opened = f'<div class="equation">{found.html()}</div>'
+    opened = f'<div class="equation">{number_line.html()}</div>'
     return f'<details class="line"><summary>{cells}</summary>{opened}</details>'
 
 

@@ -11,7 +11,7 @@ from isojepa.report.charts import Chart, Part, Series
 from isojepa.report.numbers import near_one
 
 NINES = 5  # the scale ends at 0.99999
-_FEW = 12
+_MAX_NINES = 12
 
 
 def nines_figure(name: str, title: str, of: str, measure: str, values: Sequence[float]) -> Part:
@@ -26,7 +26,7 @@ def nines_figure(name: str, title: str, of: str, measure: str, values: Sequence[
     """
     if len(values) < 2:
         return Part("")
-    if len(values) <= _FEW:
+    if len(values) <= _MAX_NINES:
         return Part(_rows(title, of, values))
     order = sorted(range(len(values)), key=lambda k: (math.isnan(values[k]), values[k]))
     chart = Chart(

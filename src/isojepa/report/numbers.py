@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable
 
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.sentences import digits
+from isojepa.statistics.intervals import Interval
 
 UNKNOWN = "not known"
 
@@ -85,10 +85,10 @@ def percent_span(interval: Interval, value: float | None = None) -> tuple[str, s
 def finite(value: object) -> float | None:
     """A number for JSON; None for what is missing, not a number, or not finite."""
     try:
-        found = float(value)  # type: ignore[arg-type]
+        as_float = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return as_float if math.isfinite(as_float) else None
 
 
 def signed(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.dynamics.certificate import DynamicsCertificate
-from isojepa.files import write_text
+from isojepa.io import write_text
 from isojepa.report import glance
 from isojepa.report.charts import chart_data
 from isojepa.report.lines import sentence_of, signs
@@ -70,9 +70,9 @@ def write_page(
     Raises:
         ValueError: latents, observations and embeddings differ in length.
     """
-    shown = None if embeddings is None else arrange(latents, observations, embeddings, limit=_POINTS)
+    points = None if embeddings is None else arrange(latents, observations, embeddings, limit=_POINTS)
     parts = [
-        recovered(certificate, shown),
+        recovered(certificate, points),
         bound(certificate),
         spectrum(certificate),
         assumptions(certificate),
@@ -80,7 +80,7 @@ def write_page(
         transition_section(transition),
         training(metrics),
     ]
-    data = {**panel_data(shown), "charts": chart_data([chart for part in parts for chart in part.charts])}
+    data = {**panel_data(points), "charts": chart_data([chart for part in parts for chart in part.charts])}
     text = page(
         "page.html",
         {
@@ -119,7 +119,7 @@ def panel_data(shown: Panels | None) -> dict[str, Any]:
                 "symbol": panel.symbol,
                 "dim": min(panel.dim, 2),
                 "points": _short(panel.points, panel.half),
-                "centre": panel.centre.tolist(),
+                "center": panel.center.tolist(),
                 "half": panel.half,
                 "joined": [] if panel.joined is None else _short(panel.joined, panel.half),
             }
@@ -132,7 +132,7 @@ def panel_data(shown: Panels | None) -> dict[str, Any]:
     if shown.rotation is not None and len(shown.rotation.matrix) == 2:
         data["rotation"] = {
             "matrix": shown.rotation.matrix.tolist(),
-            "centre": shown.rotation.centre.tolist(),
+            "center": shown.rotation.center.tolist(),
             "offset": shown.rotation.offset.tolist(),
         }
     return data

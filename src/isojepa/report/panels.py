@@ -21,7 +21,7 @@ from isojepa.report.colors import polar_colors
 _MARGIN = 1.06  # empty border around the points
 _CENTRAL, _ROOM = 0.99, 1.6  # share of the points, and how much further a square reaches
 _MANY = 32  # coordinates of an observation from which two of them say nothing
-_ENOUGH = 50  # samples per dimension from which a rotation may be fitted on those that are shown
+_MIN_SAMPLES_PER_DIM = 50  # samples per dimension from which a rotation may be fitted on those that are shown
 
 Points = np.ndarray | torch.Tensor
 
@@ -36,7 +36,7 @@ class Panel:
         dim: of the data; more than two are not all shown.
         caption: what a reader must know to read it; may be empty.
         points: (n, 2).
-        centre: (2,) middle of the square.
+        center: (2,) middle of the square.
         half: half its side.
         joined: (m, 4) lines to draw, from (x, y) to (x, y); None without.
     """
@@ -46,7 +46,7 @@ class Panel:
     dim: int
     caption: str
     points: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
     half: float
     joined: np.ndarray | None = None
 
@@ -92,23 +92,23 @@ def arrange(latents: Points | None, observations: Points | None, embeddings: Poi
     x = None if observations is None else _rows(observations)
     h = _rows(embeddings)
     named = (("latents", "z", z), ("observations", "x", x), ("embedding", "h", h))
-    given = [(name, symbol, rows) for name, symbol, rows in named if rows is not None]
-    for name, _, rows in given:
+    rows_by_name = [(name, symbol, rows) for name, symbol, rows in named if rows is not None]
+    for name, _, rows in rows_by_name:
         if len(rows) != len(h):
             raise ValueError(f"embeddings and {name} must have equal lengths, got {len(h)} and {len(rows)}")
-    usable = np.flatnonzero(np.logical_and.reduce([np.isfinite(rows).all(1) for *_, rows in given]))
+    usable = np.flatnonzero(np.logical_and.reduce([np.isfinite(rows).all(1) for *_, rows in rows_by_name]))
     rotation, held_out, total = None, False, len(usable)
     if z is not None and z.shape[1] == h.shape[1] and len(usable) > 1:
-        held_out = 4 <= len(usable) < _ENOUGH * h.shape[1]
+        held_out = 4 <= len(usable) < _MIN_SAMPLES_PER_DIM * h.shape[1]
         fit, usable = (usable[::2], usable[1::2]) if held_out else (usable, usable)
         rotation = procrustes(h[fit], z[fit])
     count = min(limit, len(usable))
-    kept = usable[np.linspace(0, len(usable) - 1, count).round().astype(int)] if count else usable
-    colors = polar_colors(h[kept] if z is None else z[kept])
-    panels = [_panel(name, symbol, rows[kept]) for name, symbol, rows in given]
+    indices = usable[np.linspace(0, len(usable) - 1, count).round().astype(int)] if count else usable
+    colors = polar_colors(h[indices] if z is None else z[indices])
+    panels = [_panel(name, symbol, rows[indices]) for name, symbol, rows in rows_by_name]
     turned = None
     if rotation is not None:
-        turned = _spread(rotation(h[kept]))
+        turned = _spread(rotation(h[indices]))
         panels = _with_one_scale(panels, turned)
     return Panels(
         panels=tuple(panels),
@@ -139,8 +139,8 @@ def _panel(name: str, symbol: str, rows: np.ndarray) -> Panel:
     elif dim == 1:
         caption = "one coordinate, across; samples in order, upwards"
     points = _spread(rows)
-    centre, half = square(points)
-    return Panel(name, symbol, dim, caption, points, centre, half)
+    center, half = square(points)
+    return Panel(name, symbol, dim, caption, points, center, half)
 
 
 def _spread(rows: np.ndarray) -> np.ndarray:
@@ -153,15 +153,15 @@ def _spread(rows: np.ndarray) -> np.ndarray:
 
 def _principal(rows: np.ndarray) -> np.ndarray:
     """(n, 2) coordinates along the directions of most variance."""
-    centred = rows - rows.mean(0)
+    centered = rows - rows.mean(0)
     if len(rows) > rows.shape[1]:
-        return np.asarray(centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1])
-    values, vectors = np.linalg.eigh(centred @ centred.T)
+        return np.asarray(centered @ np.linalg.eigh(centered.T @ centered)[1][:, :-3:-1])
+    values, vectors = np.linalg.eigh(centered @ centered.T)
     return np.asarray(vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0)))
 
 
 def square(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre and half side of the square around points, without those far from all others."""
+    """Center and half side of the square around points, without those far from all others."""
     if not len(points):
         return np.zeros(2), 1.0
     low, high = np.quantile(points, [(1 - _CENTRAL) / 2, (1 + _CENTRAL) / 2], axis=0)
@@ -173,15 +173,15 @@ def square(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 def outside(panels: list[Panel], turned: np.ndarray | None) -> int:
     """How many points some panel does not show, turned or not."""
-    shown = [(panel, panel.points) for panel in panels]
+    visible = [(panel, panel.points) for panel in panels]
     if turned is not None:
-        shown.append((panels[-1], turned))
-    far = [(np.abs(points - panel.centre) > panel.half).any(1) for panel, points in shown]
+        visible.append((panels[-1], turned))
+    far = [(np.abs(points - panel.center) > panel.half).any(1) for panel, points in visible]
     return int(np.logical_or.reduce(far).sum())
 
 
 def _with_one_scale(panels: list[Panel], turned: np.ndarray) -> list[Panel]:
     """Give the latents and the embedding, turned or not, one square, so that they can be compared."""
     shared = [panel for panel in panels if panel.symbol != "x"]
-    centre, half = square(np.concatenate([turned, *(panel.points for panel in shared)]))
-    return [panel if panel.symbol == "x" else replace(panel, centre=centre, half=half) for panel in panels]
+    center, half = square(np.concatenate([turned, *(panel.points for panel in shared)]))
+    return [panel if panel.symbol == "x" else replace(panel, center=center, half=half) for panel in panels]

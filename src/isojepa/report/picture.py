@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isojepa.files import write_whole
+from isojepa.io import write_whole
 from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import Panel, Points, arrange
 
@@ -31,7 +31,7 @@ def write_picture(
 ) -> None:
     """Write a PNG of 1800 x 620 pixels with a square panel for each of z, x and h that is given.
 
-    Points are coloured by the latents' polar angle and radius; see `polar_colors`.
+    Points are colored by the latents' polar angle and radius; see `polar_colors`.
 
     Args:
         path: the file to create or replace.
@@ -46,20 +46,20 @@ def write_picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: only for those who draw
     from matplotlib.figure import Figure
 
-    shown = arrange(latents, observations, embeddings, limit=_LIMIT)
+    points = arrange(latents, observations, embeddings, limit=_LIMIT)
     figure = Figure(figsize=_INCHES, dpi=_DPI, facecolor="white")
     canvas = FigureCanvasAgg(figure)
     figure.text(0.5, 0.955, title.replace("$", r"\$"), ha="center", va="center", color=INK, fontsize=10.5)
-    count = len(shown.panels)
+    count = len(points.panels)
     side = _SIDE * _INCHES[1] / _INCHES[0]  # of a panel, as a share of the width
-    left = 0.5 - (count * side + (count - 1) * _GAP) / 2
-    for index, panel in enumerate(shown.panels):
-        axes = figure.add_axes((left + index * (side + _GAP), 0.095, side, _SIDE))
-        if panel.symbol == "h" and shown.turned is not None and shown.prefer_turned:
-            panel = replace(panel, points=shown.turned, caption=f"{panel.caption} after the best rotation")
-        _draw(axes, panel, shown.colors)
+    left_edge = 0.5 - (count * side + (count - 1) * _GAP) / 2
+    for index, panel in enumerate(points.panels):
+        axes = figure.add_axes((left_edge + index * (side + _GAP), 0.095, side, _SIDE))
+        if panel.symbol == "h" and points.turned is not None and points.prefer_turned:
+            panel = replace(panel, points=points.turned, caption=f"{panel.caption} after the best rotation")
+        _draw(axes, panel, points.colors)
         if index:
-            _arrow(axes, _MAPS[shown.panels[index - 1].symbol, panel.symbol], _GAP / side)
+            _arrow(axes, _MAPS[points.panels[index - 1].symbol, panel.symbol], _GAP / side)
     write_whole(Path(path), canvas.print_png)
 
 
@@ -67,8 +67,8 @@ def _draw(axes: "Axes", panel: Panel, colors: np.ndarray) -> None:
     """One panel: points without ticks, the name below."""
     size = float(np.clip(14_000 / max(len(colors), 1), 2.2, 14))
     axes.scatter(panel.points[:, 0], panel.points[:, 1], s=size, c=colors, alpha=0.85, linewidths=0)
-    axes.set_xlim(panel.centre[0] - panel.half, panel.centre[0] + panel.half)
-    axes.set_ylim(panel.centre[1] - panel.half, panel.centre[1] + panel.half)
+    axes.set_xlim(panel.center[0] - panel.half, panel.center[0] + panel.half)
+    axes.set_ylim(panel.center[1] - panel.half, panel.center[1] + panel.half)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

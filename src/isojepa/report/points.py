@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from isojepa.certificates.embeddings import forget_pages
+from isojepa.data import Source
 from isojepa.encoders.model import embed
 from isojepa.seeds import generator
-from isojepa.worlds import Source
 
 _POINTS = 3000
 _VALUES = 20_000_000  # of one array at most, in memory: fewer points of large images
@@ -34,16 +34,16 @@ def points_of_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         arrays: h, and where known x and z, with the same leading sizes as h.
     """
-    given = {name: arrays[name] for name in ("h", "x", "z") if arrays.get(name) is not None}
-    leading = tuple(given["h"].shape[: 2 if len(given["h"].shape) == 3 else 1])
+    arrays_by_name = {name: arrays[name] for name in ("h", "x", "z") if arrays.get(name) is not None}
+    leading = tuple(arrays_by_name["h"].shape[: 2 if len(arrays_by_name["h"].shape) == 3 else 1])
     total = int(np.prod(leading))
-    widest = max(int(np.prod(value.shape[len(leading) :])) for value in given.values())
+    widest = max(int(np.prod(value.shape[len(leading) :])) for value in arrays_by_name.values())
     count = min(_POINTS, total, max(100, _VALUES // max(widest, 1)))
     rows = np.unique(np.linspace(0, total - 1, count).round().astype(int)) if total else np.zeros(0, int)
     places = (
         list(zip(*(axis.tolist() for axis in np.unravel_index(rows, leading)), strict=True)) if total else []
     )
-    some = {name: _some(value, places, leading) for name, value in given.items()}
+    some = {name: _some(value, places, leading) for name, value in arrays_by_name.items()}
     return {"latents": some.get("z"), "observations": some.get("x"), "embeddings": some["h"]}
 
 

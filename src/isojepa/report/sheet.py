@@ -1,7 +1,7 @@
 """A sheet of views: each picture with the crops that training would cut from it, as a figure.
 
-Colours are those that an encoder gets, before normalisation. On the picture the boxes of its views are
-outlined, each in the colour of the view's frame.
+Colors are those that an encoder gets, before normalization. On the picture the boxes of its views are
+outlined, each in the color of the view's frame.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from isojepa.data.images.views import Deferred
 from isojepa.report.colors import INK, QUIET
-from isojepa.worlds.images.views import Deferred
 
 _CELL = 1.25  # inches
 _TITLE = 0.45
@@ -39,28 +39,28 @@ def draw_sheet(drawn: Deferred, title: str = "", names: tuple[str, ...] = ()) ->
     if title:
         figure.suptitle(title, fontsize=8, color=QUIET)
     places = figure.subplots(down, across, squeeze=False)
-    colours = [to_hex(colormaps["tab10"](view % 10)) for view in range(len(views))]
+    colors = [to_hex(colormaps["tab10"](view % 10)) for view in range(len(views))]
     for row in range(down):
         axes = places[row, 0]
         _show(axes, drawn.images[row].float() / 255)
         if drawn.labels is not None and names:
             axes.set_ylabel(names[int(drawn.labels[row])], fontsize=6, color=QUIET)
         for view, pixels in enumerate(views):
-            top, left, height, width = drawn.draws.boxes[row, view].tolist()
+            top, left_edge, height, width = drawn.draws.boxes[row, view].tolist()
             local = view >= settings.global_views
             axes.add_patch(
                 Rectangle(
-                    (left - 0.5, top - 0.5),
+                    (left_edge - 0.5, top - 0.5),
                     width,
                     height,
                     fill=False,
-                    edgecolor=colours[view],
+                    edgecolor=colors[view],
                     linewidth=0.9,
                     linestyle="-" if local else "--",
                 )
             )
             cell = places[row, 1 + view]
-            _show(cell, _seen(pixels[row], settings.mean, settings.std), colours[view])
+            _show(cell, _seen(pixels[row], settings.mean, settings.std), colors[view])
             if row == 0:
                 kind = "local" if local else "global"
                 cell.set_title(f"{kind} {settings.sizes[view]}", fontsize=7, color=INK)
@@ -69,13 +69,13 @@ def draw_sheet(drawn: Deferred, title: str = "", names: tuple[str, ...] = ()) ->
 
 
 def _seen(view: Tensor, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> Tensor:
-    """A view (channels, height, width) as it was before it was normalised."""
+    """A view (channels, height, width) as it was before it was normalized."""
     if mean is None or std is None:
         return view
     return view * view.new_tensor(std)[:, None, None] + view.new_tensor(mean)[:, None, None]
 
 
-def _show(axes: Axes, pixels: Tensor, colour: str | None = None) -> None:
+def _show(axes: Axes, pixels: Tensor, color: str | None = None) -> None:
     axes.imshow(
         np.clip(pixels.movedim(0, -1).expand(-1, -1, 3).numpy(), 0, 1),  # grey is three equal channels
         interpolation="nearest",
@@ -84,7 +84,7 @@ def _show(axes: Axes, pixels: Tensor, colour: str | None = None) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
-        spine.set_visible(colour is not None)
-        if colour is not None:
-            spine.set_color(colour)
+        spine.set_visible(color is not None)
+        if color is not None:
+            spine.set_color(color)
             spine.set_linewidth(1.2)

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from isojepa.certificates.gaussianity import Slice
-from isojepa.files import write_whole
+from isojepa.io import write_whole
 from isojepa.report.colors import FRAME, INK, QUIET
 
 _BARS, _LINE = "#9db8d9", "#b8485f"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 
-from isojepa.files import write_text
+from isojepa.io import write_text
 from isojepa.report.charts import Panel, chart_data, grid
 from isojepa.report.numbers import signed
 from isojepa.report.sections.training import config_rows
@@ -125,8 +125,13 @@ def write_study_page(
         made: how it was made: what -> how; the values are Markdown.
         settings: of the runs: name -> value.
     """
-    found = f'<section id="found" class="prose"><h2>What was found</h2>{_prose(summary)}</section>'
-    parts = [found, *map(_picture, pictures[:1]), *map(table_section, tables), *map(_picture, pictures[1:])]
+    summary_section = f'<section id="found" class="prose"><h2>What was found</h2>{_prose(summary)}</section>'
+    parts = [
+        summary_section,
+        *map(_picture, pictures[:1]),
+        *map(table_section, tables),
+        *map(_picture, pictures[1:]),
+    ]
     if notes:
         parts.append(f'<section id="notes" class="prose"><h2>Notes</h2>{_prose(notes)}</section>')
     _write(path, name, title, facts, warning, parts, made, settings)

@@ -40,7 +40,7 @@ def json_text(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as a person says it.
+    """A duration in words.
 
     Example:
         >>> duration(12.34), duration(1700), duration(9000)

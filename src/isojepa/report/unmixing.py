@@ -20,7 +20,7 @@ from isojepa.report.numbers import near_one, short, signed
 from isojepa.report.sections.lead import lead, notes, section
 from isojepa.report.sections.named import match_tone, named_tone
 from isojepa.report.study_page import Shown, ShownTable, table_section
-from isojepa.unmix import Axis, Unmixing
+from isojepa.unmixing import Axis, Unmixing
 
 _AXES = 16  # with charts
 _ROWS = 20_000  # that charts are made of
@@ -39,7 +39,7 @@ def write_unmixing(
     title: str,
     config: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write the page and tell its size in bytes.
+    """Write the page and return its size in bytes.
 
     Args:
         path: the HTML file to create or replace.
@@ -54,7 +54,8 @@ def write_unmixing(
     rows = _Rows(y, None if some.h_next is None else found.transform(some.h_next), some.z)
     parts = [_table(named), _numbers(named)]
     parts += [
-        _axis(axis, told, rows) for axis, told in list(zip(found.axes_, named.axes, strict=True))[:_AXES]
+        _axis(axis, axis_summary, rows)
+        for axis, axis_summary in list(zip(found.axes_, named.axes, strict=True))[:_AXES]
     ]
     if len(named.axes) > _AXES:
         parts.append(
@@ -80,8 +81,8 @@ def write_unmixing(
 
 
 def _tiles(named: NamedLatents) -> dict[str, Tile]:
-    told = ", ".join(f"{count} by {cue}" for cue, count in named.cues.items()) or "nothing tells them apart"
-    tiles = {"Named": Tile("axes", f"{named.count} of {len(named.axes)}", told, named_tone(named))}
+    cues = ", ".join(f"{count} by {cue}" for cue, count in named.cues.items()) or "nothing identifies them"
+    tiles = {"Named": Tile("axes", f"{named.count} of {len(named.axes)}", cues, named_tone(named))}
     straight = f"{named.straightened} of {len(named.axes)}"
     says = "by one method" if named.straightened else "only axes with a name can be"
     if named.agreement is not None:
@@ -109,7 +110,7 @@ def _table(named: NamedLatents) -> Part:
         "of a function of it with one of another. Agreement: of two ways to straighten. Rank and linear: "
         "correlation with its own latent, after straightening."
     )
-    head = lead("Axes", "What tells each axis apart from all others, and how surely.")
+    head = lead("Axes", "What identifies each axis, and how surely.")
     table = table_section(ShownTable("table", "", columns, rows))
     return Part(section("axes", head, table, note(words)))
 
@@ -143,8 +144,8 @@ def _correlation(value: float) -> str:
 
 def _numbers(named: NamedLatents) -> Part:
     words = "What holds of all axes together."
-    told = notes(signs(text) for text in named.notes())
-    return Part(section("numbers", lead("Together", words), told, lines(named.lines())))
+    footnotes = notes(signs(text) for text in named.notes())
+    return Part(section("numbers", lead("Together", words), footnotes, lines(named.lines())))
 
 
 class _Rows:
@@ -156,7 +157,7 @@ class _Rows:
 
 def _axis(axis: Axis, told: NamedAxis, rows: _Rows) -> Part:
     charts = [_law(axis, rows), _warp(axis), _spread(axis, rows), _partner(axis, told, rows)]
-    known = [chart for chart in charts if chart is not None]
+    charts_shown = [chart for chart in charts if chart is not None]
     key = "" if told.latent is None or told.linear is None else near_one(abs(told.linear))
     head = lead(
         f"Axis {axis.number}",
@@ -164,7 +165,7 @@ def _axis(axis: Axis, told: NamedAxis, rows: _Rows) -> Part:
         key=key,
         of=f"correlation with latent {told.latent}" if key else "",
     )
-    return Part(section(f"axis-{axis.number}", head, grid(known)), known)
+    return Part(section(f"axis-{axis.number}", head, grid(charts_shown)), charts_shown)
 
 
 def _law(axis: Axis, rows: _Rows) -> Chart:
@@ -172,9 +173,9 @@ def _law(axis: Axis, rows: _Rows) -> Chart:
     y = rows.y[:, axis.number]
     edges = np.linspace(max(-_REACH, y.min()), min(_REACH, y.max()), _BINS + 1)
     counts = np.histogram(y, edges)[0]
-    centres = (edges[1:] + edges[:-1]) / 2
+    centers = (edges[1:] + edges[:-1]) / 2
     density = counts / (len(y) * np.diff(edges))
-    normal = np.exp(-(centres**2) / 2) / np.sqrt(2 * np.pi)
+    normal = np.exp(-(centers**2) / 2) / np.sqrt(2 * np.pi)
     series = [
         Series("axis", density.tolist()),
         Series("normal", normal.tolist(), dashed=True, color=0),
@@ -183,7 +184,7 @@ def _law(axis: Axis, rows: _Rows) -> Chart:
         f"law-{axis.number}",
         "Law",
         "density, and that of a normal law",
-        centres.tolist(),
+        centers.tolist(),
         "y",
         series,
         zero=True,

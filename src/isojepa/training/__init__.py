@@ -1,21 +1,40 @@
-"""Training: the only training loop, its schedules, checkpoints, records and loggers."""
+"""The only training loop, its recipe, checkpoints, run directories and loggers; `watch` for other loops."""
 
-from isojepa.training.identity import record_id
-from isojepa.training.loggers import TensorBoard, WeightsAndBiases
-from isojepa.training.loop import fit
-from isojepa.training.recipe import Recipe
-from isojepa.training.records import Record
-from isojepa.training.run import Run, RunWarning
-from isojepa.training.schedules import SCHEDULES
+from typing import TYPE_CHECKING
+
+from isojepa.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from isojepa.training.loggers import TensorBoard, WeightsAndBiases
+    from isojepa.training.loop import fit
+    from isojepa.training.recipe import SCHEDULES, Recipe
+    from isojepa.training.run import Run, RunWarning
+    from isojepa.training.run_directory import RunDirectory, record_id
+    from isojepa.training.watch import (
+        Alarm,
+        CollapseWarning,
+        Watch,
+        WatchWarning,
+        lightning_callback,
+        transformers_callback,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "SCHEDULES",
+    "Alarm",
+    "CollapseWarning",
     "Recipe",
-    "Record",
     "Run",
+    "RunDirectory",
     "RunWarning",
     "TensorBoard",
+    "Watch",
+    "WatchWarning",
     "WeightsAndBiases",
     "fit",
+    "lightning_callback",
     "record_id",
+    "transformers_callback",
 ]

@@ -1,42 +1,102 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
+"""Checkpoints: everything that a run needs to resume exactly, in one safetensors file.
 
-Models, objective, optimiser, averaged weights and running sums are tensors; the step, the length of the
-metrics file, the time spent and whose checkpoint it is are text notes in the file's header. One file is
-replaced by one rename, so there is always a whole checkpoint. Random streams need no state: each step's are
-derived from seed and step. What does not fit the run is refused before anything is
+Models, objective, optimizer, averaged weights and running sums are tensors; the step, the size of the
+metrics file, the elapsed time and the id of the run directory are text notes in the header. A checkpoint is
+replaced by one rename, so a complete one always exists. Random streams need no state: those of a step are
+derived from seed and step. A checkpoint that does not fit the run raises an error before anything is
 changed.
 """
 
+import errno
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from isojepa.training.averages import WeightAverage
-from isojepa.training.tensors import OWNER, load_tensors, save_tensors
+from isojepa.io import Missing, read_bytes, write_whole
+from isojepa.training.recipe import WeightAverage
+
+OWNER = "record"  # header note: the id of the run directory that the file belongs to
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
+    """Write named tensors and text notes to one safetensors file, atomically.
+
+    Raises:
+        ValueError: safetensors does not support the type of a tensor.
+        OSError: the file could not be written; the old one is unchanged.
+    """
+    whole: dict[str, Tensor] = {}
+    memory: set[int] = set()
+    for name, tensor in tensors.items():
+        copied = tensor.detach().cpu().contiguous()
+        if copied.untyped_storage().data_ptr() in memory:  # safetensors rejects tensors that share memory
+            copied = copied.clone()
+        memory.add(copied.untyped_storage().data_ptr())
+        whole[name] = copied
+
+    def write(temporary: Path) -> None:
+        mode = os.stat(temporary).st_mode
+        try:
+            save_file(whole, temporary, metadata=dict(notes or {}))
+        except SafetensorError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        except KeyError as error:
+            raise ValueError(f"{path} cannot hold {error}, a type that safetensors lacks") from error
+        os.chmod(temporary, mode)  # the library makes files that others cannot read
+
+    write_whole(path, write)
+
+
+def load_tensors(path: Path, owner: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read named tensors and text notes from a safetensors file.
+
+    Args:
+        path: the file; the library holds its header against its size before it makes tensors.
+        owner: id of the run directory that the file must belong to; a file without an id is accepted.
+
+    Raises:
+        ValueError: the file is missing, truncated, not a safetensors file, or of another run.
+    """
+    try:
+        content = read_bytes(
+            path, None
+        )  # safe_open opens the file twice, and a run may replace it in between
+        tensors = load(content)
+        notes = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except Missing:
+        raise
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ValueError(f"{path} is truncated or not a safetensors file ({error})") from error
+    if owner and notes.get(OWNER, owner) != owner:
+        raise ValueError(f"{path} belongs to record {notes[OWNER]}, of another config, not to record {owner}")
+    return tensors, notes
 
 
 @dataclass
 class Progress:
-    """Where a run stands.
+    """Position of a run: steps, times, running sums.
 
     Attributes:
         step: steps done.
         seconds: training time so far.
-        cpu_seconds: processor time of it, which does not count what other processes took.
+        cpu_seconds: processor time of this process so far.
         metrics_size: bytes of metrics.jsonl that belong to these steps.
         window: running sums of the loss terms since the last row of metrics.
-        seen: step of that row.
-        ranks: how many shared the run.
-        record: id of the record it belongs to.
+        logged_step: step of the last row of metrics.
+        ranks: number of ranks.
+        record: id of the run directory.
         resumed_at: steps at which the run was resumed from a checkpoint.
-        source: the checkpoint that it was read from.
+        source: path of the checkpoint it was read from.
     """
 
     step: int = 0
@@ -44,7 +104,7 @@ class Progress:
     cpu_seconds: float = 0.0
     metrics_size: int = 0
     window: list[float] = field(default_factory=list)
-    seen: int = 0
+    logged_step: int = 0
     ranks: int = 1
     record: str = ""
     resumed_at: list[int] = field(default_factory=list)
@@ -54,12 +114,12 @@ class Progress:
         """Add the terms of a step to the running sums.
 
         Raises:
-            ValueError: there were others before.
+            ValueError: their number has changed.
         """
         before = self.window or [0.0] * len(terms)
         if len(before) != len(terms):
             raise ValueError(
-                f"cannot go on from checkpoint {self.source}: it has sums of {len(before)} terms, and the "
+                f"cannot resume from checkpoint {self.source}: it has sums of {len(before)} terms, but the "
                 f"loss has {len(terms)}; delete that file to start the run again"
             )
         self.window = [total + term for total, term in zip(before, terms, strict=True)]
@@ -72,13 +132,13 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Contents:
-    """A checkpoint that was read and fits its run.
+class CheckpointContents:
+    """A checkpoint that was read and checked.
 
     Attributes:
-        progress: where the run stands.
+        progress: position of the run.
         groups: the tensors of "model", "optimizer" and "average" by their names.
-        scale: state of the scaler of gradients.
+        scale: state of the gradient scaler.
     """
 
     progress: Progress
@@ -86,7 +146,7 @@ class Contents:
     scale: Mapping[str, Any]
 
 
-def save(
+def save_checkpoint(
     path: Path,
     learner: nn.Module,
     optimizer: Optimizer,
@@ -106,7 +166,7 @@ def save(
         "seconds": repr(progress.seconds),
         "cpu_seconds": repr(progress.cpu_seconds),
         "metrics_size": str(progress.metrics_size),
-        "seen": str(progress.seen),
+        "seen": str(progress.logged_step),
         "ranks": str(progress.ranks),
         "scaler": json.dumps({} if scaler is None else scaler.state_dict()),
         "resumed_at": json.dumps(progress.resumed_at),
@@ -115,7 +175,7 @@ def save(
     save_tensors(path, tensors, notes)
 
 
-def load(
+def load_checkpoint(
     path: Path,
     learner: nn.Module,
     optimizer: Optimizer,
@@ -129,18 +189,15 @@ def load(
 
     Args:
         path: the file.
-        learner: gets its weights.
-        optimizer: gets its state.
-        average: gets its weights.
-        scaler: gets its state.
-        record: id of the record that the run belongs to.
-        steps: of the whole run.
+        learner, optimizer, average, scaler: receive their state.
+        record: id of the run directory.
+        steps: length of the whole run.
 
     Raises:
         ValueError: the file is damaged, or belongs to another run or model.
     """
     try:
-        contents = read(path, record, steps)
+        contents = read_checkpoint(path, record, steps)
         _check_weights(contents.groups["model"], learner)
         state = _states(contents.groups["optimizer"], optimizer)
         learner.load_state_dict(contents.groups["model"])
@@ -151,21 +208,21 @@ def load(
         if scaler is not None and contents.scale:
             scaler.load_state_dict(dict(contents.scale))
     except (ValueError, KeyError, RuntimeError) as error:
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise ValueError(
-            f"cannot go on from checkpoint {path}: {told}; delete that file to start the run again"
+            f"cannot resume from checkpoint {path}: {message}; delete that file to start the run again"
         ) from error
     contents.progress.resumed_at.append(contents.progress.step)
     return contents.progress
 
 
-def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
-    """Read a checkpoint and see that it is one of a run.
+def read_checkpoint(path: Path, record: str = "", steps: float = math.inf) -> CheckpointContents:
+    """Read a checkpoint and check that it belongs to the run.
 
     Args:
         path: the file.
-        record: id of the record that the run belongs to.
-        steps: of the whole run.
+        record: id of the run directory.
+        steps: length of the whole run.
 
     Raises:
         ValueError: the file is damaged, or belongs to another run.
@@ -187,7 +244,7 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
         cpu_seconds=_seconds(notes, "cpu_seconds", seconds),
         metrics_size=_whole(notes, "metrics_size", 0, math.inf),
         window=window.tolist() if window.ndim else [],
-        seen=_whole(notes, "seen", 0, step),
+        logged_step=_whole(notes, "seen", 0, step),
         ranks=_whole(notes, "ranks", 1, math.inf, "1"),
         record=notes.get(OWNER, ""),
         resumed_at=_steps(notes, step),
@@ -196,27 +253,25 @@ def read(path: Path, record: str = "", steps: float = math.inf) -> Contents:
     scale = json.loads(notes.get("scaler", "{}"))
     if not isinstance(scale, dict):
         raise ValueError(f"scaler must be an object, got {scale!r}")
-    return Contents(progress, groups, scale)
+    return CheckpointContents(progress, groups, scale)
 
 
 def weights_so_far(path: Path, model: str, record: str = "") -> tuple[dict[str, Tensor], int]:
-    """The weights of one model of a run that is not finished, and the step they are of.
-
-    Averaged ones where the run keeps an average, as those of its end would be.
+    """Weights of one model of an unfinished run, and their step; averaged if the run averages weights.
 
     Raises:
         ValueError: the file is damaged, or belongs to another run.
     """
-    contents = read(path, record)
+    contents = read_checkpoint(path, record)
     averaged = {name.removeprefix("average/"): value for name, value in contents.groups["average"].items()}
     prefix = f"models.{model}."
     whole = {**contents.groups["model"], **averaged}
-    own = {name.removeprefix(prefix): value for name, value in whole.items() if name.startswith(prefix)}
-    return own, contents.progress.step
+    weights = {name.removeprefix(prefix): value for name, value in whole.items() if name.startswith(prefix)}
+    return weights, contents.progress.step
 
 
 def _whole(notes: Mapping[str, str], name: str, low: int, high: float, default: str = "") -> int:
-    """An integer among the notes."""
+    """Read an integer from the notes."""
     text = notes.get(name, default)
     value = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else -1
     if not low <= value <= high:
@@ -239,30 +294,30 @@ def _seconds(notes: Mapping[str, str], name: str, default: float = math.nan) -> 
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be a number that is not negative, got {notes.get(name)!r}")
+        raise ValueError(f"{name} must be a nonnegative number, got {notes.get(name)!r}")
     return value
 
 
 def _states(tensors: Mapping[str, Tensor], optimizer: Optimizer) -> dict[int, dict[str, Tensor]]:
-    """The optimiser's state of each parameter; one that never had a gradient has none."""
+    """The optimizer's state by parameter; parameters that never had a gradient have no entry."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     states: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         place, _, key = name.partition("/")
         if not (place.isdecimal() and int(place) < len(parameters)):
-            raise ValueError(f"the optimiser has {len(parameters)} parameters, got the state of {place!r}")
+            raise ValueError(f"the optimizer has {len(parameters)} parameters, got the state of {place!r}")
         states.setdefault(int(place), {})[key] = tensor
     if not states:
-        raise ValueError("it has no state of the optimiser")
+        raise ValueError("it has no optimizer state")
     expected = max((state.keys() for state in states.values()), key=len)
     for index, state in states.items():
         if state.keys() != expected:
-            raise ValueError(f"the optimiser's state of parameter {index} must have {sorted(expected)}")
+            raise ValueError(f"the optimizer's state of parameter {index} must have {sorted(expected)}")
         for key, value in state.items():
             shape = () if key == "step" else tuple(parameters[index].shape)
             if tuple(value.shape) != shape:
                 raise ValueError(
-                    f"the optimiser's {key} of parameter {index} must have shape {shape}, got "
+                    f"the optimizer's {key} of parameter {index} must have shape {shape}, got "
                     f"{tuple(value.shape)}"
                 )
             if key != "step":  # in the parameter's strides: fused optimizers pair elements by memory order
@@ -271,14 +326,14 @@ def _states(tensors: Mapping[str, Tensor], optimizer: Optimizer) -> dict[int, di
 
 
 def _check_weights(weights: Mapping[str, Tensor], learner: nn.Module) -> None:
-    """See that the weights are those of the learner; loading them would copy some before it finds out."""
-    wanted = learner.state_dict()
-    odd = sorted(wanted.keys() ^ weights.keys())
+    """Check names and shapes before loading, which would copy some weights before it fails."""
+    expected = learner.state_dict()
+    odd = sorted(expected.keys() ^ weights.keys())
     if odd:
         raise ValueError(
-            f"it is of other models: {len(odd)} weights are on one side only, such as {odd[0]!r}"
+            f"it holds other models: {len(odd)} weights are on one side only, such as {odd[0]!r}"
         )
-    for name, value in wanted.items():
+    for name, value in expected.items():
         ours, theirs = (value.dtype, *value.shape), (weights[name].dtype, *weights[name].shape)
         if ours != theirs:
             raise ValueError(f"size mismatch for {name}: must be {ours}, got {theirs}")

@@ -1,13 +1,17 @@
-"""Fine-tuning: all of a pretrained backbone learns from labels, its early layers slower than its late ones.
+"""Supervised training by the one loop: fine-tuning of a backbone, and small regression networks.
 
-The learning rate of layer l of L, counted from the input, is multiplied by
+**Fine-tuning.** All of a pretrained backbone learns from labels, its early layers slower than its late
+ones. The learning rate of layer l of L, counted from the input, is multiplied by
 
     decay ** (L - l + 1),   l = 1 .. L,
 
 and that of the new linear head by 1 (Clark et al., 2020, for text; Bao et al., 2022, for ViTs). Layers are
-those that a model of timm names itself (`group_matcher`): the stem, each block, the last norm. Of other
-modules each part that holds parameters is one, in the order in which they were made; parts of a Sequential
-count.
+those that a timm model names itself (`group_matcher`): the stem, each block, the last norm. In other
+modules each child that holds parameters is a layer, in order of construction; children of a Sequential
+count separately.
+
+**Regression.** `fit_network` fits an MLP between standardized columns by least squares, for policies and
+transitions.
 """
 
 from collections.abc import Mapping
@@ -19,22 +23,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_number, checked
+from isojepa.data.batch import Batch
+from isojepa.data.images.image_sets import ImageSet
+from isojepa.data.images.source import Images
+from isojepa.data.images.views import Views, shorter_side
+from isojepa.data.source import Facts
 from isojepa.encoders.backbones import Backbone
+from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import Headed, as_model, evaluating
-from isojepa.evaluations.features import features_of
-from isojepa.evaluations.few_shot import common_labels
-from isojepa.evaluations.probes import Score, score_of
+from isojepa.importing import import_timm
+from isojepa.objectives.objective import Loss, Models, Objective
 from isojepa.objectives.supervised import Supervised
+from isojepa.probes.features import features_of
+from isojepa.probes.few_shot import common_labels
+from isojepa.probes.linear import Score, score_of
 from isojepa.training.loop import fit
-from isojepa.training.recipe import Settings
+from isojepa.training.recipe import Recipe, Settings
 from isojepa.training.run import Run
-from isojepa.vision import import_timm
-from isojepa.worlds.images.pictures import Pictures
-from isojepa.worlds.images.source import Images
-from isojepa.worlds.images.views import Views, shorter_side
+from isojepa.validation import check_number, validate_types
 
-_FEWEST = 3  # layers of a model; some of timm's, such as LeViT, name parts that they do not have
+_MIN_LAYERS = 3  # fewer means that a timm model's matcher names parts that it lacks, as LeViT's does
 
 
 class LayerDecay(nn.Module):
@@ -42,7 +50,7 @@ class LayerDecay(nn.Module):
 
     Args:
         backbone: a `Model` or any module; of a `Headed` one only its backbone is taken.
-        decay: factor from a layer to the one before, in (0, 1].
+        decay: factor between the learning rates of successive layers, in (0, 1].
 
     Example:
         >>> model = LayerDecay(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), decay=0.5)
@@ -50,7 +58,7 @@ class LayerDecay(nn.Module):
         [0.25, 0.5]
     """
 
-    @checked
+    @validate_types
     def __init__(self, backbone: nn.Module, decay: float = 0.75) -> None:
         super().__init__()
         self.backbone = backbone.backbone if isinstance(backbone, Headed) else backbone
@@ -85,9 +93,9 @@ def layers_of(module: nn.Module) -> dict[str, int]:
         return {name: inner.get(name, last) for name, _ in module.named_parameters()}
     if type(module).__module__.startswith("timm."):
         matcher: Any = module.group_matcher(coarse=False)  # type: ignore[operator]
-        found = import_timm("models").group_parameters(module, matcher, reverse=True)
-        layers = _numbered({name: found[name] for name, _ in module.named_parameters()})
-        if len(set(layers.values())) >= _FEWEST:
+        groups = import_timm("models").group_parameters(module, matcher, reverse=True)
+        layers = _numbered({name: groups[name] for name, _ in module.named_parameters()})
+        if len(set(layers.values())) >= _MIN_LAYERS:
             return layers
     parts = _parts(module)
     return _numbered(
@@ -99,14 +107,14 @@ def layers_of(module: nn.Module) -> dict[str, int]:
 
 
 def _parts(module: nn.Module, prefix: str = "") -> list[str]:
-    """Beginnings of the names of each layer's parameters, in order."""
-    found: list[str] = []
+    """Prefix of the parameter names of each layer, in order."""
+    prefixes: list[str] = []
     for name, part in module.named_children():
         if next(part.parameters(), None) is None:
             continue
         deeper = isinstance(part, nn.Sequential) or type(part).__module__.startswith("isojepa.")
-        found += _parts(part, f"{prefix}{name}.") if deeper and _holds(part) else [f"{prefix}{name}."]
-    return found
+        prefixes += _parts(part, f"{prefix}{name}.") if deeper and _holds(part) else [f"{prefix}{name}."]
+    return prefixes
 
 
 def _holds(module: nn.Module) -> bool:
@@ -115,7 +123,7 @@ def _holds(module: nn.Module) -> bool:
 
 
 def _numbered(layers: Mapping[str, int]) -> dict[str, int]:
-    """The same layers by numbers without gaps."""
+    """Renumber layers without gaps."""
     numbers = {layer: number for number, layer in enumerate(sorted(set(layers.values())))}
     return {name: numbers[layer] for name, layer in layers.items()}
 
@@ -125,9 +133,9 @@ class FineTuning:
     """A fine-tuned model.
 
     Attributes:
-        score: on the test pictures.
-        run: of the training.
-        model, head: what was trained; `head(model(x))` are the logits.
+        score: on the test images.
+        run: the training run.
+        model, head: the trained modules; `head(model(x))` are the logits.
     """
 
     score: Score
@@ -139,7 +147,7 @@ class FineTuning:
 def plain_crops(
     size: int, mean: tuple[float, ...] | None = None, std: tuple[float, ...] | None = None
 ) -> Views:
-    """What is seen of training pictures by default: two crops of (0.6, 1), mirrored or not."""
+    """Default augmentation of training images: two crops of scale (0.6, 1) with horizontal flips."""
     return Views(
         2,
         0,
@@ -154,11 +162,11 @@ def plain_crops(
     )
 
 
-@checked
+@validate_types
 def fine_tune(
     model: nn.Module,
-    train: Pictures,
-    test: Pictures,
+    train: ImageSet,
+    test: ImageSet,
     *,
     decay: float = 0.75,
     views: Views | None = None,
@@ -170,14 +178,14 @@ def fine_tune(
     """Train all of a model on labels, and score it.
 
     Args:
-        model: pretrained; trained in place. Of a `Headed` one the projector is left out.
-        train, test: pictures with labels of the same classes.
-        decay: factor on the learning rate from a layer to the one before.
-        views: what is seen of training pictures; by default `plain_crops` at their shorter side.
-        seed: draws the head, the pictures and the crops.
-        record: folder of the run; none keeps everything in memory.
+        model: pretrained; trained in place. The projector of a `Headed` model is not used.
+        train, test: images with labels of the same classes.
+        decay: factor between the learning rates of successive layers.
+        views: augmentation of training images; by default `plain_crops` at their shorter side.
+        seed: draws the head, the images and the crops.
+        record: run directory; None keeps everything in memory.
         progress: draw a progress bar; by default when standard error is a terminal.
-        settings: of the recipe, e.g. `steps=500`; where nothing is said AdamW at 5e-4 with weight decay 0.05.
+        settings: settings of the recipe, e.g. `steps=500`; by default AdamW at 5e-4 with weight decay 0.05.
 
     Raises:
         ValueError: labels are missing or differ, or a setting is out of range.
@@ -200,3 +208,101 @@ def fine_tune(
         logits = objective.head.cpu()(torch.from_numpy(x))
     predicted: np.ndarray = logits.argmax(1).numpy()
     return FineTuning(score_of("fine-tuned", predicted, test_y, int(y.max()) + 1), run, tuned, objective.head)
+
+
+class StandardizedNetwork(nn.Module):
+    """A network between standardized columns, called with unstandardized x (n, in); returns y (n, out).
+
+    Args:
+        inner: network between standardized columns.
+        x, y: samples that define mean and standard deviation; a constant column is only centered.
+    """
+
+    def __init__(self, inner: nn.Module, x: Tensor, y: Tensor) -> None:
+        super().__init__()
+        self.inner = inner
+        for name, rows in (("x", x), ("y", y)):
+            deviation = rows.std(0)
+            self.register_buffer(f"{name}_mean", rows.mean(0))
+            self.register_buffer(f"{name}_scale", torch.where(deviation > 1e-8, deviation, 1.0))
+
+    x_mean: Tensor
+    x_scale: Tensor
+    y_mean: Tensor
+    y_scale: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Predictions (n, out)."""
+        h: Tensor = self.inner((x - self.x_mean) / self.x_scale)
+        return h * self.y_scale + self.y_mean
+
+    def maps(self) -> list[tuple[Tensor, Tensor]]:
+        """Weight (out, in) and bias (out,) of each linear map from x to y as they are; GELU is between them.
+
+        Standardizing is affine, hence part of the first and the last map: the same function, up to rounding.
+
+        Raises:
+            ValueError: the network within is no `MLP`.
+        """
+        if not isinstance(self.inner, MLP):
+            raise ValueError(f"inner must be an MLP to have maps, got {type(self.inner).__name__}")
+        maps = [
+            (part.weight.detach().double(), part.bias.detach().double())
+            for part in self.inner.body
+            if isinstance(part, nn.Linear)
+        ]
+        weight, bias = maps[0]
+        weight = weight / self.x_scale
+        maps[0] = weight, bias - weight @ self.x_mean.double()
+        weight, bias = maps[-1]
+        maps[-1] = weight * self.y_scale[:, None], bias * self.y_scale + self.y_mean
+        return [(weight.to(self.x_mean), bias.to(self.x_mean)) for weight, bias in maps]
+
+
+def fit_network(
+    x: Tensor, y: Tensor, *, width: int = 64, layers: int = 3, steps: int = 1000, seed: int = 0
+) -> StandardizedNetwork:
+    """Fit a network by least squares on standardized columns; returned in evaluation mode.
+
+    Args:
+        x: (n, in).
+        y: (n, out).
+        width, layers: of the network.
+        steps: of training, of 512 rows each.
+        seed: draws weights and rows.
+    """
+    x, y = x.float(), y.float()
+    inner = MLP(x.shape[1], y.shape[1], width, layers, seed)
+    network = StandardizedNetwork(inner, x, y)
+    rows = _Rows((x - network.x_mean) / network.x_scale, (y - network.y_mean) / network.y_scale)
+    recipe = Recipe(steps=steps, batch=512, batch_start=None, learning_rate=3e-3, accelerator="cpu")
+    fit(inner, rows, _Squares(), recipe=recipe, evaluations=(), seed=seed, progress=False)
+    return network.eval().requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows x with the rows y that belong to them, drawn with replacement."""
+
+    x: Tensor
+    y: Tensor
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(shapes=(tuple(self.x.shape[1:]),))
+
+    def sample(self, n: int, generator: torch.Generator) -> Batch:
+        chosen = torch.randint(len(self.x), (n,), generator=generator)
+        return Batch((self.x[chosen],), actions=self.y[chosen])
+
+
+class _Squares(Objective):
+    """Mean squared error of the first model's output against the batch's actions."""
+
+    prevents_collapse = False
+
+    def forward(self, models: Models, batch: Batch, generator: torch.Generator) -> Loss:
+        assert batch.actions is not None
+        predicted: Tensor = next(iter(models.values())).embed(batch.views[0])
+        error = (predicted - batch.actions).square().mean()
+        return Loss(error, {"error": error})

@@ -38,7 +38,7 @@ class TensorBoard:
         self._writer: SummaryWriter | None = None
 
     def log(self, row: Mapping[str, float]) -> None:
-        """Take one row; it has an entry `step`. A run that goes on replaces what it repeats."""
+        """Take one row; it has an entry `step`. A resumed run replaces the rows it repeats."""
         step = int(row["step"])
         if self._writer is None:
             self._writer = self._open(step)
@@ -58,7 +58,7 @@ class WeightsAndBiases:
     Args:
         project: project name.
         folder: where wandb keeps its files.
-        config: shown beside the run.
+        config: hyperparameters displayed with the run.
         mode: "online", or "offline" to write locally and sync later.
 
     Raises:

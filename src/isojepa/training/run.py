@@ -1,4 +1,4 @@
-"""What training leaves."""
+"""Run: the result of training."""
 
 import math
 import warnings
@@ -8,25 +8,25 @@ from typing import Any
 
 from torch import nn
 
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 
 
 class RunWarning(UserWarning):
-    """A run ended, but not well."""
+    """A run diverged or collapsed."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What training leaves.
+    """Result of training.
 
     Attributes:
         models: the trained models by name, in evaluation mode.
         status: "done", "collapsed" or "diverged".
-        reason: one sentence when the run did not end well, else empty.
+        reason: one sentence if the run diverged or collapsed, else empty.
         metrics: one row per evaluation.
         seconds: training time.
-        record: the run's folder, if it has one.
-        source: what is known of the training data, e.g. the hashes of its episodes.
+        record: the run directory, if there is one.
+        source: metadata of the training data, e.g. the hashes of its episodes.
     """
 
     models: Mapping[str, nn.Module]
@@ -34,7 +34,7 @@ class Run:
     reason: str
     metrics: list[dict[str, Any]] = field(repr=False)
     seconds: float
-    record: Record | None
+    record: RunDirectory | None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -48,7 +48,7 @@ class Run:
         return float(next((row["r2"] for row in reversed(self.metrics) if "r2" in row), math.nan))
 
     def warned(self) -> "Run":
-        """The run; a RunWarning is given if it did not end well."""
+        """The run; issues a RunWarning if it diverged or collapsed."""
         if self.reason:
             warnings.warn(self.reason, RunWarning, stacklevel=4)
         return self

@@ -1,12 +1,9 @@
 """All lines at once: false alarms, power, bad input, speed."""
 
-import dataclasses
-import json
 import time
 
 import numpy as np
 import pytest
-import torch
 
 from isojepa.certificates.assumptions import check_assumptions
 from tests.certificates.assumptions import worlds
@@ -78,30 +75,12 @@ def test_each_violation_fails_its_line(world, name, of, dim):
     assert verdicts(*world(4000, dim), of=of, draws=59)[name] == "fails"
 
 
-def test_lines_come_in_order_with_words_and_plain_values():
-    lines = check_assumptions(*worlds.two_speeds(600, 3), draws=59)
-    assert [line.name for line in lines] == [*NAMES]
-    for line in lines:
-        assert line.of == "latents"
-        assert line.sentence.endswith(".")
-        assert bool(line.advice) == (line.verdict != "holds")
-        assert len(line.detail) <= 64
-        assert all(type(name) is str and type(value) is float for name, value in line.detail)
-        assert type(line.value) is float
-        json.dumps(dataclasses.asdict(line))
-
-
 def test_the_same_seed_gives_the_same_lines_and_moves_no_global_generator():
     pair = worlds.gaussian(300, 3)
     with untouched():
         first = check_assumptions(*pair, draws=39, seed=4)
     assert first == check_assumptions(*pair, draws=39, seed=4)
     assert first != check_assumptions(*pair, draws=39, seed=5)
-
-
-def test_tensors_and_arrays_give_the_same():
-    pair = worlds.gaussian(200, 2)
-    assert check_assumptions(*pair, draws=39) == check_assumptions(*map(torch.from_numpy, pair), draws=39)
 
 
 def test_units_and_offsets_do_not_matter():
@@ -124,12 +103,6 @@ def test_fewer_than_twenty_samples_are_unclear(n):
     lines = check_assumptions(*worlds.gaussian(n, 3))
     assert {line.verdict for line in lines} == {"unclear"}
     assert all(f"At least 20 samples are needed, got {n}." == line.sentence for line in lines)
-
-
-@pytest.mark.parametrize(("n", "dim"), [(20, 1), (20, 5), (25, 100), (64, 64)])
-def test_few_samples_are_borne(n, dim):
-    found = verdicts(*worlds.gaussian(n, dim), draws=39)
-    assert list(found.values()).count("unclear") >= 4
 
 
 def test_constant_dimensions_fail_the_dimension_and_spare_the_rest():

@@ -3,7 +3,7 @@
 import pytest
 
 from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, bounded, judge, together
+from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, judge, together
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,6 @@ from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, bounded
 )
 def test_only_what_is_beyond_chance_and_large_fails(p, value, detectable, verdict):
     assert judge(p, 0.05, value, 0.2, detectable) == verdict
-
-
-def test_a_line_prints_its_verdict_and_what_to_do():
-    line = Assumption("isotropy", "latents", "ratio", 3.0, None, 2.0, None, "fails", "It differs.", "Act.")
-    assert str(line) == "isotropy        fails    It differs. Act."
-
-
-def test_details_are_bounded():
-    assert len(bounded([("x", 1)] * 100)) == 64
 
 
 def test_small_is_counted_from_the_value_of_no_effect():

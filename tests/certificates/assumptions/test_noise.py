@@ -5,7 +5,7 @@ import pytest
 
 from isojepa.certificates.assumptions.noise import check_noise, variance_ratio
 from isojepa.certificates.assumptions.sample import draw_sample
-from tests.certificates.assumptions.worlds import both, gaussian, multiplicative, rotation
+from tests.certificates.assumptions.worlds import both, gaussian, rotation
 
 
 def line(z, z_next, of="latents", rows=2000, draws=99, seed=0):
@@ -23,14 +23,6 @@ def test_a_mean_step_with_an_error_is_not_taken_for_noise_that_varies():
     # 40 inputs fitted on 200 pairs: a fifth of the residual's variance is the error of the fit
     ps = np.array([line(*gaussian(400, 40, seed=seed), draws=59, seed=seed).p for seed in range(40)])
     assert np.mean(ps <= 0.05) <= 0.15
-
-
-@pytest.mark.parametrize("dim", [1, 2, 8, 64])
-def test_multiplicative_noise_fails(dim):
-    found = line(*multiplicative(4000, dim))
-    assert found.verdict == "fails"
-    assert found.interval.low > 1.5
-    assert "logarithm" in found.advice
 
 
 def test_noise_that_depends_on_another_dimension_names_it():

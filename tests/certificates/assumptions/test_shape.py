@@ -13,7 +13,7 @@ from isojepa.certificates.assumptions.shape import (
     normal_pvalues,
     search_directions,
 )
-from tests.certificates.assumptions.worlds import both, gaussian, laplacian, rotation, uniform
+from tests.certificates.assumptions.worlds import both, gaussian, rotation, uniform
 
 
 def line(z, of="latents", rows=2000, seed=0):
@@ -45,20 +45,6 @@ def test_the_bend_of_known_laws():
     assert bend(laplace.ppf(u)[:, None])[0] == pytest.approx(truth, abs=1e-3)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 8, 64])
-@pytest.mark.parametrize("world", [uniform, laplacian], ids=["uniform", "laplace"])
-def test_latents_of_another_law_fail(world, dim):
-    found = line(world(2000, dim)[0])
-    assert found.verdict == "fails"
-    assert found.interval.low > 0.01
-    assert "monotone" in found.advice
-
-
-def test_mean_and_covariance_do_not_matter():
-    z = gaussian(2000, 4)[0] @ np.tri(4) * [1e-3, 1, 50, 2] + 8
-    assert line(z).verdict == "holds"
-
-
 def test_uniform_latents_are_found_in_turned_embeddings():
     h = both(lambda z: z @ rotation(16), uniform(8000, 16))[0]
     found = line(h, of="embeddings")
@@ -69,13 +55,3 @@ def test_uniform_latents_are_found_in_turned_embeddings():
 def test_a_search_on_one_half_gives_no_false_alarm_on_the_other():
     ps = np.array([line(gaussian(300, 20, seed=seed)[0], seed=seed).p for seed in range(16)])
     assert np.mean(ps <= 0.05) <= 0.2
-
-
-def test_few_samples_are_unclear():
-    found = line(gaussian(30, 2)[0])
-    assert found.verdict == "unclear"
-    assert "30 samples show only bends above" in found.sentence
-
-
-def test_more_dimensions_than_samples_can_be_looked_at():
-    assert line(gaussian(50, 80)[0]).verdict in ("unclear", "holds")

@@ -13,7 +13,7 @@ from isojepa.certificates.audit.excitation import (
     predict,
 )
 from isojepa.certificates.audit.material import gather
-from isojepa.worlds.episodes import Episodes
+from isojepa.data.episodes import Episodes
 
 EPISODES, STEPS = 80, 41
 

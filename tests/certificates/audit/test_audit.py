@@ -7,8 +7,8 @@ import pytest
 
 from isojepa.certificates.audit import audit
 from isojepa.certificates.audit.material import read_for_audit
-from isojepa.files import plain
-from isojepa.worlds.episodes import Episodes
+from isojepa.data.episodes import Episodes
+from isojepa.io import to_jsonable
 from tests.certificates.audit.test_actions import noise
 from tests.certificates.audit.test_strides import ou
 
@@ -29,7 +29,7 @@ def test_noise_that_is_said_to_be_a_policy_is_called_noise(fair):
     assert not found.broken
     assert found.stride == 1
     assert found.line("isotropy").verdict == "holds"
-    assert json.dumps(plain(found.to_dict()))
+    assert json.dumps(to_jsonable(found.to_dict()))
 
 
 def test_a_policy_in_a_world_that_breaks_assumptions_is_told_with_advice():
@@ -79,7 +79,7 @@ def test_columns_that_are_missing_or_broken_are_named(fair):
 def test_odd_episodes_are_audited_as_far_as_they_go(states, actions):
     found = audit(Episodes.of({"qpos": states, "action": actions}))
     assert found.description
-    assert json.dumps(plain(found.to_dict()))
+    assert json.dumps(to_jsonable(found.to_dict()))
 
 
 def test_numbers_whose_squares_leave_float64_are_refused():

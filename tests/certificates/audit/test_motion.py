@@ -6,7 +6,7 @@ import numpy as np
 
 from isojepa.certificates.audit.material import gather
 from isojepa.certificates.audit.motion import check_velocity, check_wrapping
-from isojepa.worlds.episodes import Episodes
+from isojepa.data.episodes import Episodes
 
 EPISODES, STEPS = 60, 40
 
@@ -63,10 +63,3 @@ def test_wrapped_angles_are_told_from_others():
     assert line.verdict == "unclear"
     assert math.isclose(line.value, 33 / 40, abs_tol=1e-9)  # from the eighth step on it is beyond pi
     assert check_wrapping(audited(qpos=0.1 * turning), 0.95).verdict == "holds"
-
-
-def test_without_states_nothing_is_said():
-    for check in (check_velocity, check_wrapping):
-        line = check(audited(), 0.95)
-        assert line.verdict == "unclear"
-        assert "--state" in line.advice

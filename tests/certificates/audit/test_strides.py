@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.certificates.audit import stride_rows
-from isojepa.worlds.episodes import Episodes
+from isojepa.data.episodes import Episodes
 
 
 def ou(rhos, episodes=400, steps=40, seed=0):

@@ -6,7 +6,8 @@ import torch
 
 from isojepa.certificates.dynamics import Transition, fit_transition
 from isojepa.encoders.world_model import Dynamics
-from isojepa.planning.planners import CEM, ActionSpace, GoalCost, LinearMPC, Problem
+from isojepa.planning.planners import CEM, LinearMPC
+from isojepa.planning.problems import ActionSpace, GoalCost, Problem
 from isojepa.seeds import generator
 from tests.certificates.dynamics.worlds import normal, random_world
 

@@ -12,7 +12,6 @@ import tyro
 from isojepa_lab.cli.study import Study
 from isojepa_lab.studies.catalogue import STUDIES
 from isojepa_lab.studies.evidence import gather, write_evidence
-from isojepa_lab.studies.study import SCALES, unique
 from isojepa_lab.sweep.plan import find_studies
 from isojepa_lab.sweep.work import work
 from tests.lab.studies.small import STUDY, leave_records
@@ -83,13 +82,6 @@ def test_one_study_without_runs_does_not_stop_the_others(capsys, small):
     assert not Path("docs/results/other.html").exists()
 
 
-def test_a_folder_without_the_rows_of_one_study_does_not_stop_the_others(capsys, small):
-    run(capsys, "report", small)
-    with pytest.raises(ValueError, match="docs/results holds no row of grid"):
-        run(capsys, "report", "grid", small, "--from", "docs/results", "--out", "again")
-    assert Path("again/small.html").exists()
-
-
 def test_rows_of_another_study_are_refused(capsys, small):
     write_evidence(Path("small.json"), gather(STUDY, "standard"))
     Path("other.py").write_text(
@@ -121,32 +113,6 @@ def test_an_out_that_is_a_file_is_told(capsys, small):
     Path("taken").write_text("")
     with pytest.raises(OSError, match=r"cannot write taken/small.json"):
         run(capsys, "report", small, "--out", "taken")
-
-
-def test_show_tells_claim_source_runs_and_settings(capsys, small):
-    _, out = run(capsys, "show", small)
-    for told in (STUDY.title, STUDY.claim, STUDY.source, "3 at quick, 6 at standard, 9 at paper"):
-        assert told in out
-    assert re.search(r"world.dim\s+2, 4, 8", out)
-    assert re.search(r"training.steps\s+10\b", out)
-    _, out = run(capsys, "show", small, "--json", "--scale", "quick")
-    told = json.loads(out)
-    assert told["runs"] == {"quick": 3, "standard": 6, "paper": 9}
-    assert told["labels"]["seed"] == [0]
-    assert told["settings"]["encoder.name"] == "coupling"
-
-
-@pytest.mark.slow
-def test_the_list_has_every_study_with_its_runs(capsys):
-    _, out = run(capsys, "list", "--json")
-    told = {one["name"]: one for one in json.loads(out)}
-    assert list(told) == list(STUDIES)
-    for study in find_studies(["all"]):
-        assert told[study.name]["about"] == STUDIES[study.name]
-        assert told[study.name]["runs"] == {scale: len(unique(study.plan(scale))) for scale in SCALES}
-    _, out = run(capsys, "list")
-    for name, about in STUDIES.items():
-        assert re.search(rf"{name}\s+{re.escape(about)}\s+\d+\s+\d+\s+\d+", out), name
 
 
 def test_the_module_of_the_command_imports_no_study_for_all_commands():

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from isojepa.cli.main import main
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.runs import record_path, train
-from isojepa.training.records import Record
-from isojepa_lab.studies.catalogue import STUDIES
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.studies.cells import Row
 from isojepa_lab.studies.evidence import Evidence, write_evidence
 from tests.lab.sweep.cells import tiny, write_study
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "sweep.md"
-BAD = replace(tiny(7), world=make("world", dim=2, mixing="lift", observed_dim=1))
+BAD = replace(tiny(7), world=build_spec("world", dim=2, mixing="lift", observed_dim=1))
 
 
 def run(capsys, *arguments):
@@ -28,7 +26,7 @@ def run(capsys, *arguments):
 
 def done(config, records):
     """A finished record, at no cost."""
-    record = Record.start(record_path(config, records), config.to_dict())
+    record = RunDirectory.start(record_path(config, records), config.to_dict())
     record.finish({"status": "done", "reason": "", "steps": 30, "metrics": {}, "seconds": 6.0})
     record.save_scores({"r2": 0.9})
 
@@ -58,11 +56,6 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, ar
     assert code == 2
     assert told in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_an_unknown_study_lists_all(capsys):
-    _, _, err = run(capsys, "nonsense")
-    assert all(name in err for name in [*STUDIES, "all"])
 
 
 def test_records_that_are_a_file_are_told(capsys, tmp_path):
@@ -151,20 +144,9 @@ def test_a_sweep_makes_the_runs_and_tells_the_failed_one_last(capsys, tmp_path):
     assert failed["error"].startswith("out_dim must be above dim")
     assert Path(failed["log"]).exists()
     assert sum(line.startswith("[") for line in err.splitlines()) == 3
-    assert Record(record_path(tiny(1), records)).scores["r2"] > 0
+    assert RunDirectory(record_path(tiny(1), records)).scores["r2"] > 0
     code, out, _ = run(capsys, study, "--records", records, "--workers", "1", "--only", "run=good")
     assert code == 0
-
-
-@pytest.mark.slow
-def test_a_failed_run_is_tried_again_and_told_with_its_log(capsys, tmp_path):
-    study = write_study(tmp_path / "study.py", {"good": tiny(0), "bad": BAD})
-    done(tiny(0), tmp_path / "records")
-    code, out, _ = run(capsys, study, "--records", tmp_path / "records", "--workers", "1")
-    assert code == 1
-    last = " ".join(out.split())
-    assert "0 runs done, 1 done before, 1 failed." in last
-    assert re.search(r"failed tiny run=bad: out_dim must be .*Log: .*/records/.sweep/[0-9a-f]+\.log", last)
 
 
 def test_no_more_workers_are_asked_for_than_there_are_runs(capsys, tmp_path, monkeypatch):
@@ -192,14 +174,3 @@ def test_a_stopped_sweep_tells_programs_what_goes_on(capsys, tmp_path, monkeypat
     assert code == 130
     told = json.loads(out)
     assert (told["stopped"], told["advice"]) == (True, "3 jobs go on")
-
-
-def test_the_document_names_every_flag():
-    from dataclasses import fields
-
-    from isojepa_lab.cli.sweep import Sweep
-
-    text = DOCUMENT.read_text(encoding="utf-8")
-    for field in fields(Sweep):
-        if field.name != "studies":
-            assert f"--{field.name.replace('_', '-')}" in text, field.name

@@ -1,7 +1,6 @@
 """The study of dynamics: its truths are true, kept rows are its cells, and conclusions follow the rows."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,9 @@ from isojepa.certificates.dynamics import certify_dynamics
 from isojepa.seeds import generator
 from isojepa_lab.papers.own import dynamics
 from isojepa_lab.papers.own.dynamics import STUDY
-from isojepa_lab.papers.own.linear_measures import KINDS, POLICIES, TOGETHER, measure_bound
+from isojepa_lab.papers.own.linear_measures import KINDS, POLICIES, measure_bound
 from isojepa_lab.papers.own.linear_worlds import covered, normal, random_world, sines
-from isojepa_lab.studies.evidence import gather, read_evidence
-from isojepa_lab.studies.writing import write_report
-from isojepa_lab.sweep.work import work
+from isojepa_lab.studies.evidence import read_evidence
 
 KEPT = Path(__file__).parents[3] / "docs/results/dynamics.json"
 
@@ -57,12 +54,6 @@ def test_a_larger_error_of_the_encoder_costs_more_and_is_refused_at_last():
     assert huge["ratio"] == [None] * 4
 
 
-def test_the_kept_rows_are_the_cells_of_the_standard_scale():
-    evidence, cells = read_evidence(KEPT), STUDY.plan("standard")
-    assert [row.labels for row in evidence.rows] == [dict(cell.labels) for cell in cells]
-    assert [row.config for row in evidence.rows] == [cell.config.to_dict() for cell in cells]
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -82,78 +73,3 @@ def test_a_kept_row_is_what_its_cell_measures(labels):
             np.testing.assert_allclose(*known, rtol=1e-4, err_msg=name)
         elif isinstance(value, float):
             assert value == pytest.approx(row.scores[name], rel=1e-4), name
-
-
-@pytest.mark.slow
-def test_the_quick_scale_is_computed_and_reported(tmp_path):
-    for cell in STUDY.plan("quick"):
-        work(cell.config, tmp_path / "records")
-    evidence = gather(STUDY, "quick", tmp_path / "records")
-    assert evidence.missing == 0
-    written = write_report(STUDY, evidence, tmp_path / "out")
-    names = {path.name for path in written.files}
-    assert names >= {"dynamics.json", "dynamics.md", "dynamics.html", "dynamics.png", "dynamics-coverage.png"}
-
-
-def said(claim, test=lambda at: True, **scores):
-    """What is said of the kept rows with some scores changed; in a list, of the first world alone."""
-    rows = []
-    for row in read_evidence(KEPT).rows:
-        changed = {}
-        for name, value in scores.items() if test(row.labels) else ():
-            if name in row.scores:
-                old = row.scores[name]
-                changed[name] = [value, *old[1:]] if isinstance(old, list) else value
-        rows.append(replace(row, scores=row.scores | changed))
-    return next(text for text in STUDY.report(rows).summary if text.startswith(f"**{claim}"))
-
-
-ROWS, DIMS, ALL = "At every number of rows", "The same is so", "All kinds hold"
-NARROW, ABOVE, BELOW, NEAR = (
-    "With four times",
-    "The planning bound",
-    "A bound that is not refused",
-    "A bound below",
-)
-SILENT, NAMED, LINEAR, BARELY = "Where a direction", "Each direction", "Where actions", "However little"
-TURNED = "Control in a rotated"
-
-
-@pytest.mark.parametrize(
-    ("claim", "test", "scores", "verdict"),
-    [
-        (ROWS, lambda at: True, dict.fromkeys(KINDS, 0.95), "holds"),
-        (ROWS, lambda at: at.get("rows") == 320, {"Gramian": 0.85}, "in part"),
-        (ROWS, lambda at: True, dict.fromkeys(KINDS, 0.85), "does not hold"),
-        (DIMS, lambda at: True, dict.fromkeys(KINDS, 0.95), "holds"),
-        (DIMS, lambda at: at.get("dim") == 8, {"impulse responses": 0.5}, "in part"),
-        (ALL, lambda at: True, {TOGETHER: 0.95}, "holds"),
-        (ALL, lambda at: True, {TOGETHER: 0.89}, "does not hold"),
-        (NARROW, lambda at: True, dict.fromkeys([f"{kind}, width" for kind in KINDS], 1.0), "does not hold"),
-        (ABOVE, lambda at: at.get("model") == "known", {"ratio": 0.99}, "in part"),
-        (BELOW, lambda at: True, {"verdict": "vacuous"}, "in part"),
-        (NEAR, lambda at: True, {"ratio": 1e9}, "in part"),
-        (SILENT, lambda at: at.get("policy") == "constant", {"promised": 0.05}, "in part"),
-        (SILENT, lambda at: True, {"promised": 1.0}, "does not hold"),
-        (NAMED, lambda at: at.get("policy") == "of rank one", {"exact": 0.95}, "in part"),
-        (NAMED, lambda at: True, {"exact": 0.0}, "does not hold"),
-        (LINEAR, lambda at: True, {"linear": 0.5}, "does not hold"),
-        (BARELY, lambda at: True, dict.fromkeys(KINDS, 0.95), "holds"),
-        (BARELY, lambda at: at.get("policy") == "cosine of the state", {"Gramian": 0.5}, "in part"),
-        (TURNED, lambda at: at.get("dim") == 4, {"finite_value": 2e-8}, "in part"),
-        (TURNED, lambda at: True, {"action": 1e-7}, "does not hold"),
-    ],
-)
-def test_conclusions_follow_the_rows(claim, test, scores, verdict):
-    assert f": {verdict}.**" in said(claim, test, **scores)
-
-
-@pytest.mark.parametrize("claim", [ABOVE, SILENT, NAMED, LINEAR, TURNED])
-def test_what_the_library_promises_holds_in_the_kept_rows(claim):
-    assert ": holds.**" in said(claim)
-
-
-def test_without_rows_nothing_is_concluded():
-    told = [text for text in STUDY.report([]).summary if text.startswith("**")]
-    assert len(told) == len(STUDY.statements)
-    assert all(": cannot be asked.**" in text for text in told)

@@ -1,14 +1,13 @@
 """The studies of the Reacher: what is trained, what is measured, and what their stories say of rows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from isojepa.worlds.reacher import Look, Reacher
-from isojepa.worlds.rendering import NoRendering
+from isojepa_lab.environments.reacher import Reacher
+from isojepa_lab.environments.reacher_frames import ArmLook
+from isojepa_lab.environments.rendering import NoRendering
 from isojepa_lab.papers.world_model import reacher, reacher_ou, reacher_trajectory
 from isojepa_lab.studies.cells import Row, record_of
 from isojepa_lab.studies.rows import Rows
@@ -37,7 +36,9 @@ class Angles(nn.Module):
 @pytest.fixture(scope="module")
 def states(tmp_path_factory):
     try:
-        return Reacher.shared(0.9, 400, look=Look(), data=str(tmp_path_factory.mktemp("frames")), processes=1)
+        return Reacher.shared(
+            0.9, 400, look=ArmLook(), data=str(tmp_path_factory.mktemp("frames")), processes=1
+        )
     except (NoRendering, ImportError) as error:
         pytest.skip(str(error))
 
@@ -58,7 +59,7 @@ def test_a_world_that_is_not_the_arm_is_refused():
     import isojepa as ij
 
     with pytest.raises(ValueError, match="its own world"):
-        reacher.score(nn.Identity(), ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(2, 0.9), None))
+        reacher.score(nn.Identity(), ij.data.World(ij.data.OrnsteinUhlenbeck(2, 0.9), None))
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -82,11 +83,6 @@ def test_gaussian_pairs_beside_trajectories_are_the_runs_of_their_own_study():
     ]
     assert len(beside) == 14
     assert set(beside) <= ours
-
-
-def test_weights_keep_the_proportion_of_the_terms():
-    found = {cell.labels["rho"]: cell.labels["weight"] for cell in reacher_ou.STUDY.plan("standard")[1:8]}
-    assert found == {0.99: 0.005, 0.95: 0.01, 0.9: 0.02, 0.8: 0.04, 0.7: 0.06, 0.5: 0.1, 0.3: 0.14}
 
 
 def row(cell, **scores):
@@ -124,93 +120,6 @@ def test_the_weight_is_chosen_on_validation_states_alone():
         row(cell, r2_validation=1 - cell.labels["weight"], r2=cell.labels["weight"]) for cell in plain
     )
     assert [one.labels["weight"] for one in reacher.chosen(rows, "rho")] == [1e-3]
-
-
-@pytest.mark.parametrize(("r2", "verdict"), [(0.94, "holds"), (0.93, "does not hold")])
-def test_the_ceiling_judges_what_is_reached(r2, verdict):
-    rows = [row(cell, r2=r2) for cell in reacher_ou.STUDY.plan("standard")]
-    told = reacher_ou.STUDY.report(rows).summary
-    assert any("0.99 of the ceiling" in one and f"{verdict}.**" in one for one in told)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_stories_tell_whole_and_missing_rows(name):
-    study = STUDIES[name]
-    rows = [row(cell) for cell in study.plan("standard")]
-    assert len(study.report(rows).tables) == len(study.tables)
-    study.report(rows[:1])
-    study.report([])
-
-
-def told_of(name, rows):
-    """The verdict that a story gives on a claim, by the beginning of its words."""
-    found = [one for one in reacher_trajectory.STUDY.report(rows).summary if name in one.lower()]
-    assert len(found) == 1
-    return found[0]
-
-
-@pytest.mark.parametrize(("gaussian", "verdict"), [(0.94, "holds"), (0.5, "does not hold")])
-def test_trajectories_are_compared_at_the_nearest_correlation(gaussian, verdict):
-    rows = []
-    for cell in reacher_trajectory.STUDY.plan("standard"):
-        beside = cell.labels["policy"] == reacher_trajectory.GAUSSIAN
-        # at another correlation Gaussian pairs are recovered otherwise, which must not count
-        own = gaussian if beside and cell.labels["rho"] == 0.95 else 1.0 - gaussian
-        rows.append(row(cell, r2=own if beside else 0.7, rho=None if beside else 0.951))
-    assert f"{verdict}.**" in told_of("trajectories are recovered less", rows)
-
-
-def test_the_caption_names_the_strides_that_have_several_weights():
-    cells = [cell for cell in reacher_trajectory.STUDY.plan("standard") if cell.labels["policy"] == "sac"]
-    for strides, told in (({1, 8, 64}, "run at: 8."), ({1, 64}, "run at: none.")):
-        rows = [row(cell, r2=0.5, rho=0.99) for cell in cells if cell.labels["stride"] in strides]
-        captions = [block.caption for block in reacher_trajectory.STUDY.report(rows).plots]
-        assert any(told in caption for caption in captions)
-
-
-def test_a_stride_without_gaussian_pairs_of_about_its_rate_is_not_compared():
-    rows = [
-        row(cell, r2=0.9, rho=None)
-        if cell.labels["policy"] == reacher_trajectory.GAUSSIAN
-        else row(cell, r2=0.5, rho=0.96 if cell.labels["stride"] == 64 else 0.9999)
-        for cell in reacher_trajectory.STUDY.plan("standard")
-    ]
-    told = told_of("trajectories are recovered less", rows)
-    assert "holds.**" in told
-    assert "64: 0.50 at ρ 0.960 against 0.90 at ρ 0.95" in told
-    assert "beside strides: 1, 2, 4, 8, 16, 32." in told
-
-
-@pytest.mark.parametrize(("weighed", "verdict"), [(0.9, "holds"), (0.1, "does not hold")])
-def test_weighed_pairs_are_judged_against_the_recording_as_it_is(weighed, verdict):
-    rows = [
-        row(cell, r2=weighed if cell.labels.get("strength") else 0.5)
-        for cell in reacher_trajectory.STUDY.plan("standard")
-    ]
-    assert f"{verdict}.**" in told_of("weighing the pairs of stride 8", rows)
-
-
-@pytest.mark.parametrize(("sign", "verdict"), [(-1, "holds"), (1, "does not hold")])
-def test_lengths_are_ordered_by_what_is_recovered(sign, verdict):
-    cells = reacher_trajectory.STUDY.plan("standard")
-    rows = [
-        replace(row(cell, r2=place / 100, length=2 + sign * place / 100), record=str(place))
-        for place, cell in enumerate(cells)
-    ]
-    assert f"{verdict}.**" in told_of("the longer, the less is recovered", rows)
-
-
-@pytest.mark.parametrize(("best", "verdict"), [(8, "holds"), (64, "does not hold")])
-def test_the_best_stride_is_compared_with_the_most_normal_ones(best, verdict):
-    rows = [
-        row(
-            cell,
-            r2=0.9 if cell.labels.get("stride") == best else 0.5,
-            sigreg_joint=abs(cell.labels.get("stride", 0) - 8),
-        )
-        for cell in reacher_trajectory.STUDY.plan("standard")
-    ]
-    assert f"{verdict}.**" in told_of("nearest to normal", rows)
 
 
 @pytest.mark.slow

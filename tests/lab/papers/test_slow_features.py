@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from isojepa.data import Langevin, OrnsteinUhlenbeck
+from isojepa.data.batch import Batch
+from isojepa.distributions import Uniform
 from isojepa.encoders.model import as_model
-from isojepa.laws import Uniform
 from isojepa.seeds import generator
-from isojepa.worlds import Langevin, OrnsteinUhlenbeck
-from isojepa.worlds.batch import Batch
 from isojepa_lab.papers.own.contrasts import PairFunctions, PermutationContrast
 from isojepa_lab.papers.own.slow_features import (
     Cosines,

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.runs import record_path
-from isojepa.training import Record
+from isojepa.training import RunDirectory
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import COMPARISON, Column, Findings, Picture, Table, compare
 from isojepa_lab.studies.results import COLORS, plain_axes
@@ -28,7 +28,7 @@ def cells(scale: str) -> list[Cell]:
 
 def cell(dim: int, seed: int) -> Cell:
     config = Config(
-        world=make("world", dim=dim, mixing="additive-coupling"),
+        world=build_spec("world", dim=dim, mixing="additive-coupling"),
         encoder=CouplingSpec(),
         objective=LeJEPASpec(weight=1e-3 / 3),
         training=Recipe(steps=10, batch_start=None),
@@ -108,7 +108,7 @@ def scores_of(one: Cell) -> dict[str, Any]:
 def leave_records(some: Iterable[Cell], folder: Path, status: str = "done") -> None:
     """What a sweep leaves of cells: records that are finished and scored."""
     for one in some:
-        record = Record.start(record_path(one.config, folder), one.config.to_dict())
+        record = RunDirectory.start(record_path(one.config, folder), one.config.to_dict())
         metrics = {"loss": 0.1 / 3, "step": 10}
         record.finish({"status": status, "reason": "", "seconds": 100 / 3, "steps": 10, "metrics": metrics})
         record.save_scores(scores_of(one))

@@ -1,11 +1,9 @@
 """The study of the bias against simulation and against another minimiser."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-import torch
 
 from isojepa.objectives.gaussianity import EppsPulleyExact
 from isojepa.seeds import generator
@@ -54,13 +52,3 @@ def test_training_one_scale_ends_at_the_fixed_point():
     assert biased["std"] == pytest.approx(biased["fixed_point"], abs=0.02)
     assert unbiased["std"] == pytest.approx(1, abs=0.02)
     assert biased["fixed_point"] < 0.9
-
-
-@pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    torch.set_num_threads(1)
-    Study(tmp_path, draws=4096, sizes=(8, 16), batches=(16, 32), steps=20, replicas=8, dim=3, seeds=1).run()
-    content = json.loads((tmp_path / "bias.json").read_text(encoding="utf-8"))
-    assert [row["part"] for row in content["rows"]].count("spiral") == 4
-    assert "## The formula" in (tmp_path / "bias.md").read_text(encoding="utf-8")
-    assert (tmp_path / "bias.png").stat().st_size > 10_000

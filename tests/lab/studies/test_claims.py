@@ -6,24 +6,8 @@ import pytest
 
 from isojepa.cli.main import main
 from isojepa_lab.studies import claims
-from isojepa_lab.studies.cells import Row
 
 ROOT = Path(__file__).parents[3]
-
-
-def row(**labels):
-    return Row(labels, {"steps": 10, "batch": 8}, {}, "done", 10, 1.0, 0.1, "")
-
-
-def test_seeds_are_the_fewest_of_a_setting():
-    rows = [row(weight=1, seed=0), row(weight=1, seed=1), row(weight=2, seed=0)]
-    assert claims._fewest_seeds(rows) == 1
-    assert claims._fewest_seeds([row(weight=1)]) is None
-
-
-def test_length_is_a_share_of_the_published_images():
-    assert claims._share([row(), row()], 800) == 0.1
-    assert claims._share([row()], None) is None
 
 
 def test_a_claim_without_rows_was_not_run(tmp_path):

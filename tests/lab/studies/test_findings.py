@@ -49,12 +49,6 @@ def test_rounding_widens_the_published_spread():
     assert compare([0.999999], 0.999998, 3.4e-07, rounding=5e-07)["mark"] == ""
 
 
-def test_a_single_run_is_taken_to_spread_as_the_published_ones():
-    row = compare([0.9], 0.8, 0.02, published_runs=4)
-    assert row["ours_std"] is None
-    assert row["standard_error"] == pytest.approx(math.sqrt(0.02**2 + 0.02**2 / 4))
-
-
 def test_without_published_numbers_there_is_no_difference():
     row = compare([0.9, 0.8], None, None)
     assert row["difference"] is row["standard_error"] is row["published"] is None
@@ -63,18 +57,6 @@ def test_without_published_numbers_there_is_no_difference():
     assert without_spread["difference"] == pytest.approx(0.75)
     assert without_spread["standard_error"] is None
     assert without_spread["mark"] == ""
-
-
-@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_a_run_without_a_finite_value_shows_in_the_mean(odd):
-    row = compare([odd, 0.9], 0.8, 0.01)
-    assert not math.isfinite(row["ours"])
-    assert math.isnan(row["ours_std"])
-    assert math.isnan(row["standard_error"])
-
-
-def test_opposite_infinities_have_no_mean():
-    assert math.isnan(compare([math.inf, -math.inf], 0.8, 0.01)["ours"])
 
 
 def test_no_run_is_told():

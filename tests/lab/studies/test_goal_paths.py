@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from isojepa.data.trajectories import Recorded
 from isojepa.objectives import LeJEPA
-from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.goal_paths import STRIDE, draw_paths, sampled, train_encoder
 
 
@@ -18,7 +18,7 @@ def test_a_fifth_of_the_paths_is_held_out_in_the_units_of_the_others():
     z = train.latents(path, step).double().numpy()
     np.testing.assert_allclose(z.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(z.std(0), 1, atol=1e-5)
-    assert held_out.standardiser is train.standardiser
+    assert held_out.standardizer is train.standardizer
 
 
 def test_the_sample_stands_for_the_weighted_law():
@@ -31,7 +31,7 @@ def test_the_sample_stands_for_the_weighted_law():
     )
 
 
-@pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
+@pytest.mark.filterwarnings("ignore::isojepa.training.run.RunWarning")
 def test_what_is_trained_is_a_function_of_angles_that_its_seed_decides():
     train, held_out = draw_paths(40, 40, 0)
     z = held_out.states_at(np.arange(20))[0]

@@ -1,6 +1,5 @@
 """The study of gradients against adversarial samples and numbers worked out by hand."""
 
-import json
 import math
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 from isojepa.objectives.gaussianity import EppsPulley, EppsPulleyExact, Moments
 from isojepa.seeds import generator
-from isojepa_lab.studies.gradients import Study, bounds, curvature, gradient
+from isojepa_lab.studies.gradients import bounds, curvature, gradient
 
 
 def adversaries(n, slices=400):
@@ -58,15 +57,3 @@ def test_gradients_of_moments_grow_with_the_power_2k_minus_1(order):
     x[0] = torch.tensor([1e3, 1e4])
     first, second = gradient(Moments(order), x)[0].tolist()
     assert math.log10(second / first) == pytest.approx(2 * order - 1, abs=0.01)
-
-
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    Study(tmp_path, samples=16, repeats=2, searches=2, steps=20, sigmas=(1.0,), orders=3, draws=20_000).run()
-    content = json.loads((tmp_path / "gradients.json").read_text(encoding="utf-8"))
-    parts = [row["part"] for row in content["rows"]]
-    assert parts.count("search") == 2
-    assert not any(row["violated"] for row in content["rows"] if row["part"] == "search")
-    variances = [row for row in content["rows"] if row["part"] == "moments"]
-    assert variances[2]["variance"] == pytest.approx(18, rel=0.1)
-    assert "## Moments" in (tmp_path / "gradients.md").read_text(encoding="utf-8")
-    assert (tmp_path / "gradients.png").stat().st_size > 10_000

@@ -1,6 +1,5 @@
 """The study of dose and response: its theory against closed forms, and a tiny run."""
 
-import json
 import math
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 import scipy.stats
 import torch
 
+from isojepa.data import OrnsteinUhlenbeck
+from isojepa.data.trajectories import Recorded
 from isojepa.seeds import generator
-from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.isotropise import Ideal, Study, score_laws
 from isojepa_lab.studies.isotropise_theory import ceiling, r2_per_latent, slow_features
 
@@ -87,22 +86,6 @@ def test_scores_are_held_out_states_and_a_gaussian_within_the_support():
     path, step = np.indices((80, 20)).reshape(2, -1)
     states = held_out.latents(path, step)[:, 0].tolist()
     assert set(scores.data[:, 0].astype(np.float32).tolist()) <= set(states)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    torch.set_num_threads(1)
-    study = Study(
-        tmp_path, paths=60, length=100, strengths=(0.1, 0.2), strides=(64,), steps=3, batch=32, seeds=1
-    )
-    study.run()
-    content = json.loads((tmp_path / "isotropise.json").read_text(encoding="utf-8"))
-    methods = [row["method"] for row in content["rows"]]
-    assert set(methods) == {"data", "rates", "moments", "marginals", "reweight", "ideal"}
-    assert all(len(own["data"]) == 2 for row in content["rows"] for own in row["r2"].values())
-    assert "## What we saw" in (tmp_path / "isotropise.md").read_text(encoding="utf-8")
-    assert (tmp_path / "isotropise.png").stat().st_size > 10_000
 
 
 def test_an_unknown_source_lists_the_choices(tmp_path):

@@ -1,6 +1,5 @@
 """The study of probes against closed forms, quadrature and scikit-learn."""
 
-import json
 import math
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from isojepa.seeds import generator
 from isojepa_lab.studies import probes_linear as linear
 from isojepa_lab.studies import probes_neighbors as neighbors
-from isojepa_lab.studies.probes import Study
 from isojepa_lab.studies.probes_linear import ANISO, ISO
 
 DIM, CONDITION = 4, 20.0
@@ -131,14 +129,3 @@ def test_the_measured_kernel_bias_is_that_of_the_population():
     for law in (neighbors.LAWS["Gaussian"], neighbors.LAWS["uniform"]):
         found = neighbors.measure(0, law, [0.5], sizes)
         assert found["bias", "kernel", 0.5] == pytest.approx(neighbors.population(law, 0.5, 2.0), rel=0.2)
-
-
-@pytest.mark.slow
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    sizes = neighbors.Sizes(samples=100, queries=50, targets=4, sets=2)
-    sets = {"samples": (30, 60), "resamples": 20, "tasks": 2, "sizes": sizes}
-    Study(tmp_path, seeds=2, weights=(0.1, 1.0), widths=(0.5, 0.8), **sets).run()
-    content = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
-    assert {row["part"] for row in content["rows"]} >= {"ridge", "direction", "variance", "spread"}
-    assert "| Laplace | 4 | 0.5 |" in (tmp_path / "probes.md").read_text(encoding="utf-8")
-    assert (tmp_path / "probes.png").stat().st_size > 10_000

@@ -1,6 +1,5 @@
 """The study of the quadrature against integrals done by another library."""
 
-import json
 import math
 
 import numpy as np
@@ -54,11 +53,3 @@ def test_slope_and_reaching_of_known_errors():
     assert quadrature.steepest(knots, [(k - 1) ** -2.0 for k in knots]) == pytest.approx(-2)
     assert quadrature.reaching(knots, [1e-4, 1e-2, 1e-4], 1e-3) == 17
     assert quadrature.reaching(knots, [1.0, 1.0, 1.0], 1e-3) is None
-
-
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    Study(tmp_path, seeds=2, samples=32, knots=(9, 17), t_max=(5.0,)).run()
-    content = json.loads((tmp_path / "quadrature.json").read_text(encoding="utf-8"))
-    assert len(content["rows"]) == 2 * len(LAWS) + 1
-    assert "A blind spot" in (tmp_path / "quadrature.md").read_text(encoding="utf-8")
-    assert (tmp_path / "quadrature.png").stat().st_size > 10_000

@@ -1,6 +1,5 @@
 """The study of the sphere against independent harmonics, constants and errors."""
 
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy import special
 
 from isojepa.seeds import generator
 from isojepa_lab.studies import sphere_bound_series as series
-from isojepa_lab.studies.sphere_bound import DIRECTIONS, Study
+from isojepa_lab.studies.sphere_bound import DIRECTIONS
 
 
 @pytest.mark.parametrize(
@@ -79,21 +78,3 @@ def test_the_slope_is_the_predicted_one(dim, alpha, counts, degrees):
     )
     slope = math.log(found[1] / found[0]) / math.log(counts[1] / counts[0])
     assert slope == pytest.approx(-2 * alpha / (dim - 1), rel=0.1)
-
-
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    Study(
-        tmp_path,
-        seeds=2,
-        functions=2,
-        alphas_circle=(1.0,),
-        alphas_sphere=(2.0,),
-        counts_circle=(8, 16),
-        counts_sphere=(16, 32),
-        degrees_circle=40,
-        degrees_sphere=15,
-    ).run()
-    content = json.loads((tmp_path / "sphere_bound.json").read_text(encoding="utf-8"))
-    assert [row["predicted"] for row in content["rows"]] == [-2, -2, -2, -2]
-    assert "## The constant" in (tmp_path / "sphere_bound.md").read_text(encoding="utf-8")
-    assert (tmp_path / "sphere_bound.png").stat().st_size > 10_000

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from isojepa.laws import GeneralizedNormal, eigensystem
+from isojepa.distributions import GeneralizedNormal, eigensystem
 from isojepa_lab.studies.theory_meets_training import Study, laws
 from isojepa_lab.studies.theory_meets_training_page import summaries
 
@@ -24,7 +24,7 @@ def test_the_laws_have_names():
     assert list(laws((2.0, 4.0))) == ["alpha 2", "alpha 4", "uniform", "bimodal"]
 
 
-@pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
+@pytest.mark.filterwarnings("ignore::isojepa.training.run.RunWarning")
 def test_a_short_training_is_already_nearer_to_the_eigenfunction_than_to_the_latent():
     law = laws(())["bimodal"]
     study = Study(steps=250, batch=1024, samples=20_000)
@@ -50,7 +50,7 @@ def test_a_summary_is_over_seeds_and_what_is_open_is_what_geometry_leaves_open()
     assert summaries(rows, 20) == []
 
 
-@pytest.mark.filterwarnings("ignore::isojepa.training.loop.RunWarning")
+@pytest.mark.filterwarnings("ignore::isojepa.training.run.RunWarning")
 def test_a_tiny_study_writes_its_three_files(tmp_path):
     small = {
         "curve": 4,

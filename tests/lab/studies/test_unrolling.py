@@ -1,6 +1,5 @@
 """The study of unrolling: the X is what it should be, is seen where it should be, and can be unrolled."""
 
-import json
 import math
 
 import pytest
@@ -59,12 +58,3 @@ def test_what_diverged_is_said_to_have():
     flat = torch.zeros(10, 4)  # Shapiro-Francia divides by the spread
     end = unrolling.descend(flat, UNIVARIATE["shapiro-francia"](), 3, [0.1], 0)
     assert torch.isnan(end).all()
-
-
-def test_a_tiny_study_writes_its_three_files(tmp_path):
-    small = {"samples": 20, "steps": 4, "long": 20, "circle": 30, "draws": 9}
-    Study(tmp_path, dims=(4, 8), slices=(2, 3), long_dims=(3, 6), **small).run()
-    content = json.loads((tmp_path / "unrolling.json").read_text(encoding="utf-8"))
-    assert [row["part"] for row in content["rows"]].count("cell") == 9 * 4
-    assert "## Long runs" in (tmp_path / "unrolling.md").read_text(encoding="utf-8")
-    assert (tmp_path / "unrolling.png").stat().st_size > 10_000

@@ -13,7 +13,7 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.runs import record_path
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
@@ -35,7 +35,7 @@ RESULTS = ("metrics.jsonl", "encoder.safetensors", "scores.json")
 def tiny(seed: int = 0, steps: int = 30, **recipe: Any) -> Config:
     """A run of a fraction of a second; a checkpoint at every step."""
     return Config(
-        world=make("world", dim=2, mixing="additive-coupling"),
+        world=build_spec("world", dim=2, mixing="additive-coupling"),
         encoder=CouplingSpec(),
         training=replace(TINY, steps=steps, **recipe),
         seed=seed,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tyro
 
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.cli.study import Study as StudyCommand
 from isojepa_lab.cli.sweep import Sweep
 from isojepa_lab.studies.cells import Cell, Computation, asked_from, record_of
@@ -135,7 +135,7 @@ def test_computations_cost_what_their_study_has_cost(squares, tmp_path):
     states = {task.name: state_of(task.path) for task in tasks}
     assert price_computations(tasks, states)[1] == 3
     work(tasks[0].config, tmp_path / "records", tasks[0].called)
-    Record(tasks[0].path).finish({"status": "done", "reason": "", "seconds": 7.0})
+    RunDirectory(tasks[0].path).finish({"status": "done", "reason": "", "seconds": 7.0})
     states = {task.name: state_of(task.path) for task in tasks}
     seconds, guessed = price_computations(tasks, states)
     assert list(seconds.values()) == [0.0, 7.0, 7.0]

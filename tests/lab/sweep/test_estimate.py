@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 import isojepa_lab.sweep.measure as measure_module
-from isojepa.files import write_json
+from isojepa.io import write_json
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.registry import changed, make
-from isojepa.training.records import Record
+from isojepa.registry import build_spec, replace_settings
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep.estimate import count_cost, estimate, makespan
 from isojepa_lab.sweep.local import Pool
-from isojepa_lab.sweep.measure import Cost, cost_key, measure
+from isojepa_lab.sweep.measure import cost_key, measure
 from isojepa_lab.sweep.plan import plan_studies
 from isojepa_lab.sweep.work import notes_path, work
 from tests.lab.sweep.cells import study_of, tasks_in, tiny
@@ -22,7 +22,7 @@ from tests.lab.sweep.cells import study_of, tasks_in, tiny
 
 def finished(task, seconds, steps, scoring=None):
     """A record that says how long it took."""
-    record = Record.start(task.path, task.config.to_dict())
+    record = RunDirectory.start(task.path, task.config.to_dict())
     record.finish({"status": "done", "reason": "", "steps": steps, "metrics": {}, "seconds": seconds})
     record.save_scores({"r2": 1.0})
     if scoring is not None:
@@ -62,7 +62,7 @@ def test_a_finished_record_prices_its_group(tmp_path):
 def test_what_a_started_run_has_done_is_not_priced_again(tmp_path):
     tasks = tasks_in(tmp_path, {"a": tiny(0, 40), "b": tiny(1, 40)})
     finished(tasks[0], seconds=8.0, steps=40, scoring=2.0)
-    Record.start(tasks[1].path, tasks[1].config.to_dict()).append({"step": 30, "r2": 0.5})
+    RunDirectory.start(tasks[1].path, tasks[1].config.to_dict()).append({"step": 30, "r2": 0.5})
     assert estimate(tasks, tmp_path, None).seconds[tasks[1].name] == pytest.approx(2.0 + 8.0 / 4)
 
 
@@ -80,12 +80,12 @@ def test_runs_shared_by_studies_count_once_in_the_whole(tmp_path):
 
 def test_only_what_costs_decides_the_group():
     base = tiny()
-    same = replace(base, seed=5, world=changed(base.world, rho=0.5))
+    same = replace(base, seed=5, world=replace_settings(base.world, rho=0.5))
     same = replace(same, objective=replace(base.objective, weight=0.3))
     assert cost_key(same) == cost_key(base)
     for other in (
         tiny(batch=128),
-        replace(base, world=make("world", dim=4, mixing="additive-coupling")),
+        replace(base, world=build_spec("world", dim=4, mixing="additive-coupling")),
         replace(base, objective=LeJEPASpec(slices=99)),
     ):
         assert cost_key(other) != cost_key(base)
@@ -95,14 +95,14 @@ def test_only_what_costs_decides_the_group():
 def test_counted_prices_grow_with_batch_and_dimension(objective):
     def price(dim, batch):
         config = tiny(batch=batch)
-        world = make("world", dim=dim, mixing="additive-coupling")
-        return count_cost(replace(config, world=world, objective=make("objective", objective))).step
+        world = build_spec("world", dim=dim, mixing="additive-coupling")
+        return count_cost(replace(config, world=world, objective=build_spec("objective", objective))).step
 
     assert price(2, 64) < price(2, 4096) < price(128, 4096)
 
 
 def test_a_config_that_cannot_be_built_has_a_price_and_fails_later(tmp_path):
-    bad = replace(tiny(), world=make("world", dim=2, mixing="lift", observed_dim=1))
+    bad = replace(tiny(), world=build_spec("world", dim=2, mixing="lift", observed_dim=1))
     prices = estimate(tasks_in(tmp_path, {"bad": bad}), tmp_path, None)
     assert prices.counted == 1
 
@@ -133,10 +133,6 @@ def test_the_price_of_a_growing_batch_is_its_mean_over_the_run(monkeypatch):
     mean = sum(price(growing.training.batch_at(step)) for step in range(1001)) / 1001
     assert measure(growing, 60.0).step == pytest.approx(mean, rel=0.1)
     assert price(64) < measure(growing, 60.0).step < measure(tiny(batch=8192), 60.0).step
-
-
-def test_cost_adds_steps_evaluations_and_scoring():
-    assert Cost(0.5, 2.0, 7.0).of(tiny(steps=35)) == pytest.approx(0.5 * 35 + 4 * 2.0 + 7.0)
 
 
 @pytest.mark.slow

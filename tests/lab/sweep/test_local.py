@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.runs import record_path
 from isojepa.threads import cores
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep.environment import environment
 from isojepa_lab.sweep.estimate import estimate
 from isojepa_lab.sweep.local import Local, Worker
@@ -29,7 +29,7 @@ from tests.lab.sweep.cells import finish, same_results, start_sweep, tasks_in, t
 
 # long enough that a look every half second finds them at work on a fast machine, too
 LONG = {str(seed): tiny(seed, steps=500, checkpoint_seconds=0.05) for seed in range(2)}
-BAD = replace(tiny(7), world=make("world", dim=2, mixing="lift", observed_dim=1))
+BAD = replace(tiny(7), world=build_spec("world", dim=2, mixing="lift", observed_dim=1))
 
 
 class Watched(Lines):
@@ -102,7 +102,7 @@ def test_a_worker_makes_the_runs_and_a_failed_one_does_not_stop_the_others(tmp_p
     log = (tmp_path / NOTES / f"{record_path(BAD).name}.log").read_text()
     assert "Traceback" in log
     assert not list((tmp_path / NOTES).glob("worker-*"))
-    assert Record(record_path(tiny(1, 60), tmp_path)).result["versions"]["threads"] == "1"
+    assert RunDirectory(record_path(tiny(1, 60), tmp_path)).result["versions"]["threads"] == "1"
     again, screen, _ = sweep(tmp_path, {"short": tiny(0, 10), "long": tiny(1, 60)})
     assert (again.before, again.done, screen.order) == (2, 2, [])
 
@@ -194,7 +194,7 @@ def test_a_stopped_sweep_saves_and_the_same_command_goes_on(tmp_path, whole, num
     process.send_signal(number)
     code, out = finish(process)
     assert code == 130, out
-    assert "topped; the same command goes on" in out
+    assert "topped; the same command resumes" in out
     if "from the last checkpoint" not in out:  # the five seconds that a command has sufficed for its report
         assert "2 left" in out
     wait_until(lambda: all(gone(pid) for pid in workers), 30)

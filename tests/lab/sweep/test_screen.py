@@ -5,11 +5,11 @@ import io
 import pytest
 
 from isojepa.terminal import Console
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep import tally as tally_module
 from isojepa_lab.sweep.estimate import estimate
 from isojepa_lab.sweep.screen import Dashboard, Lines, choose_screen, draw
-from isojepa_lab.sweep.tally import Tally, clock
+from isojepa_lab.sweep.tally import Tally
 from isojepa_lab.sweep.work import Ending
 from tests.lab.sweep.cells import tasks_in, tiny
 
@@ -26,7 +26,7 @@ def shown(thing, width=120):
 
 
 def finish(task, status="done", scores=None):
-    record = Record.start(task.path, task.config.to_dict())
+    record = RunDirectory.start(task.path, task.config.to_dict())
     record.finish({"status": status, "reason": "", "steps": 30, "metrics": {}, "seconds": 1.25})
     record.save_scores({"r2": 0.98765} if scores is None else scores)
 
@@ -36,7 +36,7 @@ def test_the_screen_counts_and_tells_what_each_worker_does(tmp_path):
     finish(tasks[0])
     tally.end(tasks[0], Ending("done"))
     tally.end(tasks[1], Ending("failed", "a reason"))
-    Record.start(tasks[2].path, tasks[2].config.to_dict()).append({"step": 150, "r2": 0.87654})
+    RunDirectory.start(tasks[2].path, tasks[2].config.to_dict()).append({"step": 150, "r2": 0.87654})
     tally.note_running(tasks[2:4])
     text = shown(draw(tally, tasks[2:4], [tasks[4]]))
     first = text.splitlines()[0]
@@ -48,22 +48,6 @@ def test_the_screen_counts_and_tells_what_each_worker_does(tmp_path):
     assert "0.8765" in row
     (row,) = [line for line in text.splitlines() if "run=number 3" in line]
     assert "0/400" in row
-
-
-def test_lines_tell_once_why_nothing_runs(tmp_path):
-    tasks, tally = sweep_of(tmp_path)
-    console = Console(record=True, width=120, file=io.StringIO())
-    lines = Lines(console)
-    for running, remark in (([], ""), (tasks[:1], "a"), ([], "b"), ([], "b"), ([], ""), ([], "b"), ([], "c")):
-        lines.refresh(tally, running, [], remark)
-    assert console.export_text().split() == ["b", "c"]
-    assert "why it waits" in shown(draw(tally, [], [], "why it waits"))
-
-
-def test_a_trained_run_is_being_scored(tmp_path):
-    tasks, tally = sweep_of(tmp_path, 1)
-    Record.start(tasks[0].path, tasks[0].config.to_dict()).append({"step": 100, "r2": 0.9})
-    assert "scoring" in shown(draw(tally, tasks, []))
 
 
 def test_time_left_shrinks_as_runs_end(tmp_path):
@@ -84,7 +68,7 @@ def test_time_left_follows_the_pace_that_is_seen(tmp_path, monkeypatch):
     now = [100.0]
     tasks = tasks_in(tmp_path, {str(n): tiny(n, 100) for n in range(4)})
     tally = Tally(tasks, estimate(tasks, tmp_path, None), tmp_path, 2)
-    records = [Record.start(task.path, task.config.to_dict()) for task in tasks[:2]]
+    records = [RunDirectory.start(task.path, task.config.to_dict()) for task in tasks[:2]]
     for step in (10, 20, 30):
         now[0] += 10
         for record in records:
@@ -94,37 +78,6 @@ def test_time_left_follows_the_pace_that_is_seen(tmp_path, monkeypatch):
     assert tally.share(tasks[:2]) == pytest.approx(0.6 / 4, abs=0.05)
 
 
-def test_lines_tell_each_run_once(tmp_path):
-    tasks, tally = sweep_of(tmp_path, 4)
-    console = Console(file=io.StringIO(), width=40)
-    with Lines(console) as lines:
-        finish(tasks[0])
-        finish(tasks[1], "diverged", {"unscored": "NaN"})
-        for task, ending in zip(
-            tasks, [Ending("done"), Ending("done"), Ending("failed", "bad [x]")], strict=False
-        ):
-            tally.end(task, ending)
-            lines.ended(task, tally)
-    first, second, third = console.file.getvalue().splitlines()
-    assert first == f"[1/4] done      tiny  run=number 0  R2 0.9877  1.2 s  {tasks[0].path}"
-    assert second.startswith("[2/4] diverged  tiny  run=number 1  not scored")
-    assert third == "[3/4] failed  tiny  run=number 2: bad [x]"
-
-
-def test_the_dashboard_prints_failures_above_itself(tmp_path):
-    tasks, tally = sweep_of(tmp_path, 2)
-    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
-    with Dashboard(console) as board:
-        tally.end(tasks[0], Ending("failed", "a reason"))
-        board.ended(tasks[0], tally)
-        board.refresh(tally, [tasks[1]], [], "")
-    assert "run=number 0: a reason" in console.file.getvalue()
-
-
 def test_a_terminal_gets_the_screen_and_a_file_the_lines():
     assert isinstance(choose_screen(Console(file=io.StringIO(), force_terminal=True)), Dashboard)
     assert isinstance(choose_screen(Console(file=io.StringIO())), Lines)
-
-
-def test_clock_carries():
-    assert [clock(s) for s in (0, 59.6, 3599, 3600)] == ["0 s", "1 min 00 s", "59 min 59 s", "1 h 00 min"]

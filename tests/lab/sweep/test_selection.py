@@ -11,9 +11,9 @@ import isojepa as ij
 from isojepa.cli import main
 from isojepa.config import Config
 from isojepa.objectives.lejepa import LeJEPASpec
-from isojepa.selection import Candidate, LeftOut, read, select, weight_of
+from isojepa.selection import Candidate, ExcludedRun, read, select, weight_of
 from isojepa.training.recipe import Recipe
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 
 
 def config(weight=0.01, seed=0, *, world=None, batch=64, rate=1e-2, objective=None):
@@ -29,7 +29,7 @@ def config(weight=0.01, seed=0, *, world=None, batch=64, rate=1e-2, objective=No
 def write(folder, losses, status="done", finish=True, more=None, **settings):
     """A record as `fit` leaves it, with losses of one's own."""
     made = config(**settings)
-    record = Record.start(folder / f"{len(list(folder.iterdir())):03d}", made)
+    record = RunDirectory.start(folder / f"{len(list(folder.iterdir())):03d}", made)
     for place, loss in enumerate(losses):
         record.append({"step": 10 * (place + 1), "loss": loss, **(more or {})})
     if finish:
@@ -83,13 +83,6 @@ def test_what_cannot_be_compared_is_chosen_apart_and_told(tmp_path, settings, wo
     assert words in capsys.readouterr().out
 
 
-def test_other_encoders_rates_and_weights_are_compared(tmp_path):
-    write(tmp_path, [0.5] * 5, rate=1e-2)
-    write(tmp_path, [0.4] * 5, rate=1e-3)
-    (choice,) = select([tmp_path]).choices
-    assert choice.run.loss == 0.4
-
-
 def test_repeated_seeds_say_how_sure_it_is(tmp_path):
     source = np.random.default_rng(0)
     for weight, loss in ((0.01, 1.0), (0.02, 3.0)):
@@ -135,16 +128,6 @@ def test_the_noise_of_windows_is_found_beside_a_trend(tmp_path):
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(0.02, rel=0.15)
 
 
-def test_few_windows_and_no_seeds_say_that_nothing_is_known(tmp_path, capsys):
-    write(tmp_path, [1.0], weight=0.01)
-    write(tmp_path, [2.0], weight=0.02)
-    (choice,) = select([tmp_path]).choices
-    assert choice.noise == "none"
-    assert math.isnan(choice.probability)
-    assert main(["select", str(tmp_path)]) == 0
-    assert "How sure: unknown" in capsys.readouterr().out
-
-
 def test_a_weight_that_is_zero_or_unknown_leaves_it_to_the_plain_loss(tmp_path):
     write(tmp_path, [1.0] * 5, weight=0.01)
     write(tmp_path, [0.5] * 5, weight=0.0)
@@ -186,7 +169,7 @@ def test_runs_made_from_python_are_candidates_without_their_models(tmp_path, spi
         ij.fit(model, spiral, objective, record=tmp_path / str(weight), **short)
     found = [read(tmp_path / str(weight)) for weight in (0.01, 0.1)]
     kept = [one for one in found if isinstance(one, Candidate)]
-    assert all("collapsed" in one.reason for one in found if isinstance(one, LeftOut))
+    assert all("collapsed" in one.reason for one in found if isinstance(one, ExcludedRun))
     assert {one.weight for one in kept} <= {0.01, 0.1}
     assert len({one.group for one in kept}) <= 1
     if kept:
@@ -222,9 +205,3 @@ def test_bad_input_is_one_line_and_exit_code_2(words, tmp_path, monkeypatch, cap
         code = ended.code
     assert code == 2
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_nothing_but_failed_runs_names_none(tmp_path, capsys):
-    write(tmp_path, [1.0] * 5, status="collapsed")
-    assert main(["select", str(tmp_path)]) == 1
-    assert "No run can be chosen" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from isojepa.runs import record_path
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep import slurm
 from isojepa_lab.sweep.job import Chunk
 from isojepa_lab.sweep.record_state import pace, state_of
@@ -112,9 +112,9 @@ def made(folder, configs, **options):
 
 
 def mark_done(task):
-    from isojepa.training.records import Record
+    from isojepa.training.run_directory import RunDirectory
 
-    record = Record.start(task.path, task.config.to_dict())
+    record = RunDirectory.start(task.path, task.config.to_dict())
     record.finish({"status": "done", "reason": "", "steps": 30, "metrics": {}, "seconds": 1.0})
     record.save_scores({"r2": 1.0})
 
@@ -150,17 +150,6 @@ def test_a_silent_slurm_loses_no_job(tmp_path, fake):
     for _ in range(10):
         assert runs.poll(0.0) == []
     assert len(fake.submitted) == 1
-
-
-def test_it_is_told_why_jobs_wait(tmp_path, fake):
-    tasks, runs = made(tmp_path, {str(n): tiny(n) for n in range(3)}, runs_per_job=1)
-    assert runs.remark == ""
-    fake.queue = {"1_0": "RUNNING", "1_1": "PENDING: QOSMaxCpuPerUserLimit", "1_2": "PENDING: Resources"}
-    runs.poll(0.0)
-    assert runs.remark == "2 Slurm jobs wait: QOSMaxCpuPerUserLimit, Resources"
-    mark_done(tasks[1])
-    runs.poll(0.0)
-    assert runs.remark == "1 Slurm job waits: Resources"
 
 
 def test_states_of_jobs_are_read_with_their_reasons(monkeypatch):
@@ -510,5 +499,5 @@ def test_a_job_of_two_tasks_trains_one_run_on_two_ranks(tmp_path, cluster):
         )
         assert done.returncode == 0, done.stderr
         told[tasks] = json.loads(done.stdout)  # of the first rank alone
-        assert Record.open(record).result["ranks"] == tasks
+        assert RunDirectory.open(record).result["ranks"] == tasks
     assert told[2]["r2"] == pytest.approx(told[1]["r2"], abs=1e-5)

@@ -16,10 +16,10 @@ from isojepa.encoders.mlp import MLPSpec
 from isojepa.registry import Context
 from isojepa.runs import record_path, train
 from isojepa.training import loop
-from isojepa.training.records import Record, RecordHeld
+from isojepa.training.run_directory import RunDirectory, RunDirectoryLocked
 from isojepa_lab.studies.scores import score
 from isojepa_lab.sweep import work as work_module
-from isojepa_lab.sweep.record_state import Pace, is_held, pace, state_of, tidy
+from isojepa_lab.sweep.record_state import is_held, pace, state_of, tidy
 from isojepa_lab.sweep.work import attempt, notes_path, work
 from isojepa_lab.sweep.worker import _logged
 from tests.lab.sweep.cells import RESULTS, tiny
@@ -43,7 +43,7 @@ def cheap_scores(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_run_is_trained_and_scored_as_by_hand(whole, tmp_path):
     run = train(tiny(), tmp_path, progress=False)
-    record = Record(record_path(tiny(), whole))
+    record = RunDirectory(record_path(tiny(), whole))
     assert record.metrics == run.metrics
     again = score(run.encoder, tiny().world.build(Context()))
     assert record.scores["r2"] == again["r2"]
@@ -150,7 +150,7 @@ def test_a_torn_checkpoint_starts_the_run_again(tmp_path, whole, cheap_scores, d
     monkeypatch.setattr(loop._Training, "_step", step)
     assert state_of(path) == "started"
     assert pace(path).step == 15
-    assert pace(path).r2 == Record(path).metrics[0]["r2"]
+    assert pace(path).r2 == RunDirectory(path).metrics[0]["r2"]
     state = path / "checkpoint" / "state.safetensors"
     if damage == "half":
         state.write_bytes(state.read_bytes()[:-100])
@@ -187,12 +187,6 @@ def test_a_log_that_is_a_link_is_replaced_and_not_written_through(tmp_path):
     assert not (tmp_path / "run.log").is_symlink()
 
 
-def test_an_interrupted_run_leaves_no_empty_log(tmp_path):
-    with pytest.raises(KeyboardInterrupt), _logged(tmp_path / "run.log"):
-        raise KeyboardInterrupt
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_scores_without_their_result_are_made_again(whole, tmp_path):
     """As when a person deletes result.json, which an error message advises."""
     source, path = record_path(tiny(), whole), record_path(tiny(), tmp_path)
@@ -208,7 +202,7 @@ def test_a_finished_record_of_another_config_is_not_taken_for_done(whole, tmp_pa
     path = record_path(tiny(seed=1), tmp_path)
     shutil.copytree(record_path(tiny(), whole), path)
     assert state_of(path) == "started"
-    assert "another config (seed: 0 there, 1 asked for)" in attempt(tiny(seed=1), tmp_path).error
+    assert "another config (seed: 0 there, 1 requested)" in attempt(tiny(seed=1), tmp_path).error
 
 
 def test_a_folder_in_the_place_of_a_file_is_told_when_its_run_is_tried(tmp_path):
@@ -231,9 +225,9 @@ def test_a_torn_config_is_a_failure_that_says_what_to_do(tmp_path):
 
 def test_a_record_of_another_config_is_not_overwritten(tmp_path):
     path = record_path(tiny(), tmp_path)
-    Record.start(path, tiny(seed=9).to_dict())
-    assert "another config (seed: 9 there, 0 asked for)" in attempt(tiny(), tmp_path).error
-    assert Record(path).config["seed"] == 9
+    RunDirectory.start(path, tiny(seed=9).to_dict())
+    assert "another config (seed: 9 there, 0 requested)" in attempt(tiny(), tmp_path).error
+    assert RunDirectory(path).config["seed"] == 9
 
 
 def test_a_held_record_is_left_alone(tmp_path, monkeypatch):
@@ -244,26 +238,11 @@ def test_a_held_record_is_left_alone(tmp_path, monkeypatch):
     with open(path / ".lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert is_held(path)
-        with pytest.raises(RecordHeld):
+        with pytest.raises(RunDirectoryLocked):
             work(tiny(), tmp_path)
         assert attempt(tiny(), tmp_path).state == "held"
         assert [each.name for each in path.iterdir()] == [".lock"]
     assert not is_held(path)
-
-
-def test_a_record_that_is_held_has_an_error_of_its_own(tmp_path):
-    """Told apart by its type from a config that does not fit, whatever the sentences say."""
-    record = Record.start(tmp_path / "run", tiny().to_dict())
-    with record.locked(), pytest.raises(RecordHeld), Record(record.path).locked():
-        pass
-    with pytest.raises(ValueError, match="another config") as found:
-        Record.start(record.path, tiny(seed=9).to_dict())
-    assert not isinstance(found.value, RecordHeld)
-
-
-def test_a_row_without_r2_still_tells_the_step(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 40, "r2": 0.5}\n{"step": 60, "loss": 1.0}\n')
-    assert pace(tmp_path) == Pace(60, None)
 
 
 def test_a_look_at_the_lock_does_not_stop_a_run(tmp_path, cheap_scores):

@@ -151,23 +151,6 @@ def test_every_axiom_of_the_lean_files_is_checked_and_no_other_is_claimed():
     assert len(LEAN_AXIOMS) == 13
 
 
-def test_every_check_says_its_claim_in_words_and_in_symbols():
-    for entry in CHECKS:
-        assert entry.claim.endswith("."), entry.name
-        assert entry.formula, entry.name
-        assert entry.formula.isascii(), entry.name
-        assert len(entry.claim) <= 90, entry.name
-
-
-def test_running_by_name_and_by_theorem_keeps_the_order():
-    names = [outcome.name for outcome in run_checks(["polar", "orthogonality"])]
-    assert names == ["orthogonality", "polar"]
-    assert [outcome.name for outcome in run_checks("polar")] == ["polar"]
-    seen = []
-    run_checks(["polar"], progress=lambda *state: seen.append(state))
-    assert seen == [(0, 1, "polar"), (1, 1, "")]
-
-
 def test_an_unknown_name_lists_the_choices_and_the_nearest():
     with pytest.raises(ValueError, match=r"check must be one of .*mazur-ulam.* did you mean 'mehler'"):
         run_checks(["mehlr"])

@@ -47,7 +47,7 @@ def test_the_pair_of_the_ring_has_the_moments_of_samples():
 @pytest.mark.parametrize("rho", [0.5, 0.95])
 def test_the_numbers_of_the_spiral_are_those_of_the_librarys_spiral(rho):
     exact = measure_spiral(math.pi, rho)
-    world = ij.worlds.World(ij.worlds.OrnsteinUhlenbeck(dim=2, rho=rho), ij.worlds.Spiral())
+    world = ij.data.World(ij.data.OrnsteinUhlenbeck(dim=2, rho=rho), ij.data.Spiral())
     pairs = world.sample(200_000, ij.generator(0, "theory"))
     losses = ((pairs.views[1] - pairs.views[0]) ** 2).sum(-1).double()
     assert abs(float(losses.mean()) - exact.loss) < 5 * float(losses.std()) / math.sqrt(len(losses))
@@ -57,7 +57,7 @@ def test_the_numbers_of_the_spiral_are_those_of_the_librarys_spiral(rho):
 
 def test_the_spirals_energy_is_that_of_its_jacobian_by_automatic_differentiation():
     z = torch.randn(200, 2, generator=ij.generator(0, "jacobian"), dtype=torch.float64)
-    jacobians = torch.func.vmap(torch.func.jacrev(ij.worlds.Spiral()))(z)
+    jacobians = torch.func.vmap(torch.func.jacrev(ij.data.Spiral()))(z)
     expected = 2 + math.pi**2 * (z**2).sum(-1)
     torch.testing.assert_close((jacobians**2).sum((1, 2)), expected)
     torch.testing.assert_close(torch.linalg.det(jacobians), torch.ones(200, dtype=torch.float64))

@@ -48,7 +48,7 @@ def test_another_wrong_statement_fails_without_raising(name, wrong):
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
 @pytest.mark.parametrize("rates", [(1, 1.3), (1, 3.6), (1, 4.2), (1, 1, 1.4), (1, 1, 2.2), (1, 1.6, 2.5)])
 def test_the_window_is_that_of_the_predicted_embedding(law, rates):
-    first, second = ij.laws.eigensystem(law, count=2).eigenvalues[1:]
+    first, second = ij.distributions.eigensystem(law, count=2).eigenvalues[1:]
     predicted = predict_embedding([law] * len(rates), list(rates))
     assert within_window(rates, second / first) == all(sum(mode.index) == 1 for mode in predicted.taken)
 
@@ -108,7 +108,7 @@ def test_straightening_leaves_a_normal_axis_as_it_is():
 
 def test_a_copula_world_stays_bent():
     """Its embedding is normal, so straightening stops at the hidden y and not at z."""
-    scores = ij.laws.NormalScores(ij.laws.Uniform())
+    scores = ij.distributions.NormalScores(ij.distributions.Uniform())
     y = np.linspace(-5, 5, 2001)
     mass = stats.norm.pdf(y) / stats.norm.pdf(y).sum()
     latent = np.interp(y, scores.y, scores.z)

@@ -6,8 +6,8 @@ import scipy
 import torch
 
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
-from isojepa.objectives.gaussianity.sliced import Sample, simulate_together
-from isojepa.objectives.gaussianity.statistic import Null
+from isojepa.objectives.gaussianity.sliced import SharedSample, simulate_together
+from isojepa.objectives.gaussianity.statistic import NullDistribution
 from isojepa.seeds import generator
 
 SLICED = {name: Sliced(test(), 6, "orthogonal") for name, test in UNIVARIATE.items()}
@@ -21,8 +21,8 @@ TESTS = {**{f"sliced {name}": test for name, test in SLICED.items()}, **WHOLE}
 @pytest.mark.parametrize("name", TESTS)
 def test_a_sample_has_the_statistic_of_the_test_itself(name):
     x = 1.2 * torch.randn(90, 4, generator=generator(0, "x")) + 0.1
-    value = Sample(x).value(TESTS[name])
-    simulated = Sample(x, simulated=True).value(TESTS[name])
+    value = SharedSample(x).value(TESTS[name])
+    simulated = SharedSample(x, simulated=True).value(TESTS[name])
     truth = TESTS[name].statistic(x)
     assert torch.allclose(value.double(), truth.double(), rtol=1e-4, atol=1e-6)
     assert torch.allclose(simulated.double(), truth.double(), rtol=2e-3, atol=1e-3)
@@ -34,12 +34,14 @@ def test_laws_are_those_of_simulations_of_their_own(dim):
     draws, n = 400, 40
     tests = list(SLICED.values())
     for test, law in zip(tests, simulate_together(tests, n, dim, draws, seed=1), strict=True):
-        alone = Null.simulated(test, n, dim, draws, seed=2)
+        alone = NullDistribution.simulated(test, n, dim, draws, seed=2)
         p = scipy.stats.ks_2samp(law.values, alone.values).pvalue
         assert p > 1e-4, test
     tests = list(WHOLE.values())
     for test, law in zip(tests, simulate_together(tests, n, dim, draws, seed=1), strict=True):
-        p = scipy.stats.ks_2samp(law.values, Null.simulated(test, n, dim, draws, seed=2).values).pvalue
+        p = scipy.stats.ks_2samp(
+            law.values, NullDistribution.simulated(test, n, dim, draws, seed=2).values
+        ).pvalue
         assert p > 1e-4, test
 
 
@@ -51,7 +53,7 @@ def test_p_values_keep_their_level():
         laws = simulate_together(tests, n, dim, draws)
         rejected = np.zeros(len(tests))
         for trial in range(trials):
-            sample = Sample(torch.randn(n, dim, generator=generator(trial, "trial")))
+            sample = SharedSample(torch.randn(n, dim, generator=generator(trial, "trial")))
             p = [
                 law.pvalue(sample.value(test), test.two_sided) for test, law in zip(tests, laws, strict=True)
             ]

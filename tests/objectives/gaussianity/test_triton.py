@@ -4,39 +4,28 @@ The interpreter must be asked for before Triton is imported, and would make ever
 the kernels run in a process of their own. It takes seconds for some thousand projections.
 """
 
-import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 from inspect import signature
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isojepa.encoders.model import as_model
-from isojepa.objectives import ImageLeJEPA, SIGReg
+from isojepa.objectives import SIGReg
 from isojepa.objectives.directions import draw_directions
-from isojepa.objectives.gaussianity import EppsPulley
 from isojepa.objectives.gaussianity import epps_pulley as fused
-from isojepa.objectives.gaussianity.epps_pulley import epps_pulley, sliced_epps_pulley
-from isojepa.objectives.gaussianity.quadrature import Grid
-from isojepa.objectives.gaussianity.triton_powers import served
+from isojepa.objectives.gaussianity.epps_pulley import Grid, epps_pulley, served, sliced_epps_pulley
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
 from tests.distributed import joined, run_ranks, share
 from tests.processes import run
 from tests.reference.textbook_sigreg import textbook, with_gradient
 
-ROOT = Path(__file__).resolve().parents[3]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 with_triton = [
     pytest.mark.slow,
@@ -96,10 +85,6 @@ def test_without_its_interpreter_triton_does_not_serve_the_cpu():
     assert not served(torch.device("mps"))
 
 
-def default_form() -> str:
-    return fused._sweeps(torch.zeros(2, 1), Grid.trapezoid(17, 5.0), SIGReg().kernel == "triton").__name__
-
-
 def test_triton_is_not_the_default_and_serves_where_it_is_asked_for(monkeypatch):
     asked = []
     monkeypatch.setattr(fused, "served", lambda device: asked.append(device) or True)
@@ -117,11 +102,6 @@ def test_a_kernel_that_is_not_there_is_refused_by_name():
         SIGReg(kernel="cuda")
     with pytest.raises(ValueError, match="epps-pulley alone"):
         SIGReg(kernel="triton", test="cramer-von-mises")
-
-
-@kernels
-def test_where_triton_serves_it_is_still_asked_for(interpreted):
-    assert interpreted(default_form) == "_compiled_sweeps"
 
 
 @pytest.mark.parametrize("fault", ["raise OSError('no compiler')", None], ids=["broken", "absent"])
@@ -153,26 +133,12 @@ for each in told: print(each.message)
     assert ("triton is not installed" if fault is None else "OSError: no compiler") in warning
 
 
-def test_the_script_that_would_measure_says_that_it_needs_a_device():
-    if torch.cuda.is_available() or (hasattr(torch, "xpu") and torch.xpu.is_available()):
-        pytest.skip("there is a device")
-    script = [sys.executable, ROOT / "benchmarks/triton_sweeps.py"]
-    done = subprocess.run(script, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "no device that Triton serves" in done.stderr
-
-
 @kernels
 @pytest.mark.parametrize(
     ("shape", "knots"),
     [
-        ((2, 1, 1), 2),
         ((2, 1, 1), 17),
-        ((3, 2, 31), 3),
         ((7, 17, 5), 16),
-        ((16, 3, 32), 17),
-        ((17, 2, 33), 18),
         ((17, 64, 1), 64),
         ((40, 5, 3), 257),
         ((257, 2, 3), 17),  # more rows than one program sums
@@ -194,41 +160,6 @@ def test_value_and_gradient_are_those_of_the_textbook_and_of_the_compiled_form(
         assert found[0] == pytest.approx(truth, rel=1e-5)
         assert relative(found[1], truth_gradient) < 1e-5
     assert interpreted(form) == "_triton_sweeps"
-
-
-@kernels
-@pytest.mark.parametrize(("scale", "shift"), [(0.01, 0), (30, 0), (1, 10)])
-def test_far_from_gaussian_too(scale, shift, interpreted):
-    x, directions = sample(20, 3, 4)
-    x = scale * x + shift
-    size = max(1.0, (x.double() @ directions.double().T).abs().max().item())  # float32 knows phases so well
-    value, gradient = interpreted(sliced, x.numpy(), directions.numpy(), 17, 5.0)
-    truth, truth_gradient = with_gradient(textbook, x, directions, 17, 5.0)
-    assert value == pytest.approx(truth, rel=1e-5 * size)
-    grid = Grid.trapezoid(17, 5.0)
-    largest = 4 * (grid.table[2] * grid.t).sum() / math.sqrt(len(directions))
-    assert np.abs(gradient - truth_gradient.numpy()).max() < 2e-6 * size * largest
-
-
-@kernels
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_computed_in_float32(dtype, interpreted):
-    x, directions = sample(20, 3, 4)
-    rounded = x.to(DTYPES[dtype]).float().numpy()
-    value, gradient = interpreted(sliced, rounded, directions.numpy(), 17, 5.0, False, dtype)
-    truth, truth_gradient = interpreted(sliced, rounded, directions.numpy(), 17)
-    assert value == truth
-    assert np.array_equal(gradient, torch.as_tensor(truth_gradient).to(DTYPES[dtype]).double().numpy())
-
-
-def other_forms() -> list[str]:
-    x, equal = torch.zeros(2, 1), Grid.trapezoid(17, 5.0)
-    return [fused._sweeps(*case, True).__name__ for case in ((x.double(), equal), (x, Grid.hermite(17)))]
-
-
-@kernels
-def test_float64_and_unequal_knots_are_left_to_tensor_operations(interpreted):
-    assert interpreted(other_forms) == ["_tensor_sweeps", "_tensor_sweeps"]
 
 
 def strided(seam: int) -> list[np.ndarray]:
@@ -254,50 +185,6 @@ def strided(seam: int) -> list[np.ndarray]:
 def test_views_strides_and_chunks_leave_no_seam(interpreted):
     for found, truth in zip(interpreted(strided, 1), strided(1 << 20), strict=True):
         np.testing.assert_allclose(found, truth, rtol=1e-5, atol=1e-6 * np.abs(truth).max())
-
-
-def columns(bad: float) -> tuple[np.ndarray, np.ndarray]:
-    x = torch.randn(40, 3, generator=generator(0, "bad"))
-    x[7, 1] = bad
-    x.requires_grad_()
-    values = epps_pulley(x, Grid.trapezoid(17, 5.0), triton=True)
-    values.sum().backward()
-    return values.detach().numpy(), x.grad.numpy()
-
-
-@kernels
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_stays_in_its_slice_and_is_seen_there(bad, interpreted):
-    for found, truth in zip(interpreted(columns, bad), columns(0.0), strict=True):
-        assert np.isnan(found[..., 1]).all()
-        np.testing.assert_allclose(found[..., ::2], truth[..., ::2], rtol=1e-4, atol=1e-5)
-
-
-@kernels
-def test_equal_calls_give_equal_bits(interpreted):
-    x, directions = (part.numpy() for part in sample(300, 2, 3))
-    first, again = (interpreted(sliced, x, directions, 17) for _ in range(2))
-    assert first[0] == again[0]
-    assert np.array_equal(first[1], again[1])
-
-
-def curvature() -> np.ndarray:
-    x, directions = sample(5, 2, 3)
-    x.requires_grad_()
-    value = sliced_epps_pulley(x, directions, Grid.trapezoid(17, 5.0), triton=True)
-    (gradient,) = torch.autograd.grad(value**2, x, create_graph=True)
-    gradient.sum().backward()
-    return x.grad.numpy()
-
-
-@kernels
-def test_a_second_derivative_is_that_of_the_textbook(interpreted):
-    x, directions = sample(5, 2, 3)
-    leaf = x.double().requires_grad_()
-    (gradient,) = torch.autograd.grad(textbook(leaf, directions, 17, 5.0) ** 2, leaf, create_graph=True)
-    gradient.sum().backward()
-    assert relative(interpreted(curvature), leaf.grad) < 1e-4
 
 
 class Largest(TorchDispatchMode):
@@ -364,25 +251,6 @@ def test_two_ranks_give_the_loss_of_one_with_the_whole_batch(tmp_path):
             np.testing.assert_allclose(case["gradient"], expected, rtol=1e-4, atol=1e-6)
 
 
-def image_loss() -> list[np.ndarray]:
-    """The image objective and an encoder's gradients."""
-    model = nn.Linear(6, 4)
-    with torch.no_grad():
-        for part in model.parameters():
-            part.copy_(torch.randn(part.shape, generator=generator(0, "weights", part.ndim)))
-    views = torch.randn(3, 20, 6, generator=generator(0, "views")).unbind()
-    objective = ImageLeJEPA(0.05, SIGReg(24, test=EppsPulley(knots=16, unbiased=True), kernel="triton"))
-    loss = objective({"encoder": as_model(model)}, Batch(views, global_views=2), generator(1))
-    loss.total.backward()
-    return [loss.total.detach().numpy(), *(part.grad.numpy() for part in model.parameters())]
-
-
-@kernels
-def test_the_image_objective_trains_an_encoder_as_on_the_cpu(interpreted):
-    for found, truth in zip(interpreted(image_loss), image_loss(), strict=True):
-        np.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)
-
-
 @kernels
 @pytest.mark.filterwarnings("ignore:.*FP fusion.*:UserWarning")
 @pytest.mark.parametrize("ones", [False, True], ids=["large", "ones"])
@@ -415,13 +283,3 @@ def test_the_kernels_compile_to_machine_code_of_real_devices(target, ones, tmp_p
         assert len(made.asm["cubin" if target[0] == "cuda" else "hsaco"]) > 1000
         if target[0] == "cuda":  # hardware's quick cosine knows no range reduction
             assert "cos.approx" not in made.asm["ptx"]
-
-
-@kernels
-def test_the_script_that_would_measure_runs_in_the_interpreter():
-    script = [sys.executable, ROOT / "benchmarks/triton_sweeps.py", "--interpret"]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr[-800:]
-    assert "interpreter" in done.stdout
-    for name in ("SIGReg, Triton", "SIGReg, tensor operations / SIGReg, Triton", "gradient error"):
-        assert name in done.stdout

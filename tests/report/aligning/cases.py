@@ -4,9 +4,7 @@ import functools
 
 import numpy as np
 
-from isojepa.align import same
-from isojepa.align.metrics import compare
-from isojepa.align.stress import Curve, Point
+from isojepa.alignment import compare, same
 from isojepa.report.aligning import Alignment, Layers
 
 HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>' + "long" * 60)
@@ -50,17 +48,6 @@ def comparisons():
     return rows, pairs
 
 
-def curve(value=0.7, predicted=0.72):
-    """Two settings of a stress test, the second of which is given."""
-    points = [
-        Point(0.0, "0 mismatched", 100, "r2", 0.95, 0.94, 0.96, 0.01, 3, 0.951),
-        Point(0.0, "0 mismatched", 100, "condition", 2.0, 1.9, 2.1, 0.1, 3, 2.0),
-        Point(0.3, "0.3 mismatched", 100, "r2", value, value - 0.01, value + 0.01, 0.01, 3, predicted),
-        Point(0.3, "0.3 mismatched", 100, "condition", 9.0, 5.0, 12.0, 1.0, 3, None),
-    ]
-    return Curve("pair_noise", "share of mismatched pairs", tuple(points))
-
-
 def alignment(names=("left", "right", "rear"), **changes):
     """Three encoders with all that a page can have."""
     given = {
@@ -68,7 +55,6 @@ def alignment(names=("left", "right", "rear"), **changes):
         "layers": [
             Layers((0, 1), ["stem", "head"], ["a", "b", "c"], np.array([[0.9, 0.2, 0.1], [0.3, 0.4, 0.8]]))
         ],
-        "stress": [curve()],
         "cycles": {(0, 1, 2): 0.0625},
     }
     return Alignment(names, comparisons()[1], **{**given, **changes})

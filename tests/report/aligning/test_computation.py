@@ -1,13 +1,13 @@
-"""What the pages compute: points before and after a map, neighbours that changed, the shape of a map."""
+"""What the pages compute: points before and after a map, neighbors that changed, the shape of a map."""
 
 import numpy as np
 import pytest
 
-from isojepa.align import AlignmentMap
+from isojepa.alignment import AlignmentMap
 from isojepa.report.aligning.neighbors import changed
 from isojepa.report.aligning.planes import SHOWN, Paired, paired, planes
 from isojepa.report.aligning.spectrum import MapShape
-from isojepa.report.aligning.states import States, cut
+from isojepa.report.aligning.states import States
 from tests.report.aligning.cases import embeddings, turn
 
 
@@ -22,7 +22,7 @@ def test_a_rotation_is_undone_on_states_that_were_left_out():
     np.testing.assert_allclose(after.points, first.points, atol=1e-9)
     assert np.abs(before.points - first.points).max() > 1
     assert drawn.explained == pytest.approx(1)
-    assert (after.centre.tolist(), after.half) == (first.centre.tolist(), first.half)
+    assert (after.center.tolist(), after.half) == (first.center.tolist(), first.half)
 
 
 def test_what_is_drawn_after_the_map_was_never_fitted():
@@ -50,8 +50,8 @@ def test_rows_of_one_state_are_left_out_together():
 def test_the_first_plane_is_that_of_the_principal_axes():
     x = np.random.default_rng(1).normal(size=(200, 4)) * [1, 5, 2, 0.1]
     drawn = planes(Paired(np.arange(200), x, x), ("a", "b"))
-    centred = x - x.mean(0)
-    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = x - x.mean(0)
+    u, s, _ = np.linalg.svd(centered, full_matrices=False)
     np.testing.assert_allclose(np.abs(drawn.panels.panels[0].points), np.abs(u[:, :2] * s[:2]), atol=1e-9)
     assert drawn.share == pytest.approx((s[:2] ** 2).sum() / (s**2).sum())
 
@@ -83,7 +83,7 @@ def test_many_rows_are_drawn_by_some_of_them():
     np.testing.assert_array_equal(shown.first, x[shown.rows])
 
 
-def test_neighbours_that_changed_are_those_of_a_plain_search():
+def test_neighbors_that_changed_are_those_of_a_plain_search():
     draw = np.random.default_rng(0)
     x = draw.normal(size=(80, 3))
     y = x + 0.3 * draw.normal(size=x.shape)
@@ -124,8 +124,3 @@ def test_labels_without_classes_are_called_what_they_are():
         States.of(2, labels=[0, 1], classes=["only"])
     with pytest.raises(ValueError, match="uint8"):
         States.of(2, pictures=np.zeros((2, 4, 4)))
-
-
-def test_long_names_are_cut_in_the_middle():
-    assert cut("x" * 30, 30) == "x" * 30
-    assert cut("a" * 50 + "b" * 50, 11) == "aaaaa…bbbbb"

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from isojepa.data.images.image_sets import Stack
 from isojepa.encoders import Backbone
-from isojepa.worlds.images.pictures import Stack
 
 HOSTILE = ("</script><script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{{js}} & <b>bold</b>")
 

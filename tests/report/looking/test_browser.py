@@ -16,16 +16,16 @@ LOADED = """Promise.all([...document.images].map((image) => image.decode().then(
   () => image.naturalWidth > 0, () => false))).then((found) => [found.length, found.every(Boolean)])"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 TOLD = "document.getElementById('told').textContent"
-# share of the map's pixels that are drawn, and how many colours there are in a copy of it
+# share of the map's pixels that are drawn, and how many colors there are in a copy of it
 DRAWN = """(() => {
   const { width, height } = canvas;
   const copy = Object.assign(document.createElement("canvas"), { width, height });
   const pen = copy.getContext("2d", { willReadFrequently: true });
   pen.drawImage(canvas, 0, 0);
   const bytes = pen.getImageData(0, 0, copy.width, copy.height).data;
-  let sum = 0, colours = new Set();
-  for (let i = 0; i < bytes.length; i += 4) if (bytes[i + 3]) { sum++; colours.add(bytes[i] >> 4); }
-  return [sum * 4 / bytes.length, colours.size];
+  let sum = 0, colors = new Set();
+  for (let i = 0; i < bytes.length; i += 4) if (bytes[i + 3]) { sum++; colors.add(bytes[i] >> 4); }
+  return [sum * 4 / bytes.length, colors.size];
 })()"""
 
 
@@ -61,9 +61,9 @@ def test_the_page_fits_loads_every_picture_and_complains_of_nothing(file, window
     assert loaded
     window.settle()
     assert window.value(OVERFLOW) <= 0
-    covered, colours = window.value(DRAWN)
+    covered, colors = window.value(DRAWN)
     assert 0.05 < covered < 0.9
-    assert colours > 4
+    assert colors > 4
     assert audit(window) == []
     assert window.errors == []
 
@@ -150,14 +150,14 @@ def test_the_layout_changes_to_the_axes(shown):
     assert shown.value("places.every((value, k) => value === data.places.axes[k])")
     across, down = shown.value("measure")
     assert down / across == pytest.approx(shown.value("data.aspect.axes"))
-    shown.value("document.querySelector('input[value=neighbours]').click()")
+    shown.value("document.querySelector('input[value=neighbors]').click()")
     shown.value("new Promise((done) => setTimeout(done, 1200))")
 
 
 def test_maps_are_shown_in_three_ways(shown):
     seen = """[...document.querySelectorAll('#maps .way')].filter((way) => way.offsetParent)
       .map((way) => way.classList[1])"""
-    for way in ("first", "foreground", "colours"):
+    for way in ("first", "foreground", "colors"):
         shown.value(f"document.querySelector('#maps input[value={way}]').click()")
         assert set(shown.value(seen)) == {way}
 

@@ -1,4 +1,4 @@
-"""Components, masks, neighbours and maps, each against another way to compute it."""
+"""Components, masks, neighbors and maps, each against another way to compute it."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 
 from isojepa.report.looking import (
     agreement,
-    colour_maps,
+    color_maps,
     components,
     kept_mass,
     nearest_others,
@@ -41,19 +41,19 @@ def test_features_that_differ_by_rounding_alone_have_no_components():
     assert not components(np.ones((1, 4))).scores.any()
 
 
-def test_colours_are_the_three_components_over_all_pictures_at_once():
+def test_colors_are_the_three_components_over_all_pictures_at_once():
     maps = draw(3, 12, 5, 4) * np.linspace(4, 1, 12)[:, None, None]
-    found = colour_maps(maps)
+    found = color_maps(maps)
     rows = maps.transpose(0, 2, 3, 1).reshape(-1, 12)
     u, s, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
     truth = (u * s)[:, :3]
     for channel in range(3):
-        shown = found.colours[..., channel].ravel()
+        shown = found.colors[..., channel].ravel()
         inside = (shown > 0) & (shown < 1)  # the ends are cut
         assert 0.9 < inside.mean() < 1
         assert abs(np.corrcoef(shown[inside], truth[inside, channel])[0, 1]) > 1 - 1e-9
-    assert (found.colours >= 0).all()
-    assert (found.colours <= 1).all()
+    assert (found.colors >= 0).all()
+    assert (found.colors <= 1).all()
 
 
 def test_the_foreground_is_in_the_middle():
@@ -61,12 +61,12 @@ def test_the_foreground_is_in_the_middle():
     thing[2:6, 3:7] = True
     for sign in (1, -1):
         maps = sign * 3.0 * thing * np.ones((2, 6, 1, 1)) + 0.01 * draw(2, 6, 8, 8)
-        np.testing.assert_array_equal(colour_maps(maps).foreground, np.stack((thing, thing)))
+        np.testing.assert_array_equal(color_maps(maps).foreground, np.stack((thing, thing)))
 
 
 def test_maps_without_variance_are_grey():
-    found = colour_maps(np.ones((2, 3, 4, 4)))
-    np.testing.assert_array_equal(found.colours, 0.5)
+    found = color_maps(np.ones((2, 3, 4, 4)))
+    np.testing.assert_array_equal(found.colors, 0.5)
     assert not found.foreground.any()
 
 
@@ -92,7 +92,7 @@ def test_kept_mass_of_nothing_and_of_equal_weights():
 
 
 @pytest.mark.parametrize("n", [2, 3, 50, 1100])
-def test_neighbours_are_those_of_a_loop_over_all_pairs(n):
+def test_neighbors_are_those_of_a_loop_over_all_pairs(n):
     x = draw(n, 6).astype(np.float32)
     found = nearest_others(x, 4)
     unit = x.astype(np.float64) / np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
@@ -103,7 +103,7 @@ def test_neighbours_are_those_of_a_loop_over_all_pairs(n):
         np.testing.assert_allclose(found.cosines[row], unit[ranked] @ unit[row], atol=1e-5)
 
 
-def test_nobody_is_a_neighbour_of_themselves_among_equals():
+def test_nobody_is_a_neighbor_of_themselves_among_equals():
     found = nearest_others(np.ones((5, 3)), 4)
     for row in range(5):
         assert sorted([*found.ids[row].tolist(), row]) == [0, 1, 2, 3, 4]
@@ -111,7 +111,7 @@ def test_nobody_is_a_neighbour_of_themselves_among_equals():
     assert (nearest_others(np.zeros((3, 2)), 2).cosines == 0).all()
 
 
-def test_agreement_by_chance_is_what_random_neighbours_have():
+def test_agreement_by_chance_is_what_random_neighbors_have():
     labels = np.repeat(np.arange(4), [300, 200, 80, 20])
     source = np.random.default_rng(0)
     ids = np.stack([source.permutation(np.delete(np.arange(600), row))[:40] for row in range(600)])
@@ -162,7 +162,7 @@ def test_joint_probabilities_have_the_perplexity():
     np.testing.assert_allclose(p.numpy()[i, j], truth, rtol=2e-3, atol=1e-7)
 
 
-def test_the_map_keeps_neighbours_that_a_plane_of_pca_cannot():
+def test_the_map_keeps_neighbors_that_a_plane_of_pca_cannot():
     labels = np.arange(300) % 25
     x = 2 * np.eye(25)[labels] @ draw(25, 30, seed=3) / np.sqrt(30) + 0.2 * draw(300, 30)
     found = neighbor_map(x)

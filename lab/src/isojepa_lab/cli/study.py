@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.text import Text
 
-from isojepa.cli.printing import out, print_json
-from isojepa.cli.tables import Column, print_table
+from isojepa.cli.printing import Column, out, print_json, print_table
 
 if TYPE_CHECKING:  # matplotlib and all studies: only for those who ask
     from isojepa_lab.studies.evidence import Evidence
@@ -51,14 +50,14 @@ class StudyReport:
         from isojepa_lab.studies.writing import write_report
         from isojepa_lab.sweep.plan import find_called
 
-        told, empty = [], []
+        lines, empty = [], []
         for name, study in find_called(self.names):
             evidence = self._evidence(name, study)
             if not evidence.rows:
                 empty.append(evidence)
                 continue
             written = write_report(study, evidence, self.out)
-            told.append(
+            lines.append(
                 {
                     "study": study.name,
                     "scale": evidence.scale,
@@ -71,8 +70,8 @@ class StudyReport:
             if not self.json:
                 _tell(study, evidence, written.files, written.findings.summary)
         if self.json:
-            print_json(told)
-        if empty and not (told and _ALL in self.names):
+            print_json(lines)
+        if empty and not (lines and _ALL in self.names):
             raise ValueError(self._nothing(empty))
         if empty and not self.json:
             out.print(self._nothing(empty), style="dim")
@@ -90,8 +89,8 @@ class StudyReport:
             return read_kept(study, self.source, self.scale, called)
         evidence = read_evidence(self.source, called)
         if evidence.study != study.name:
-            told = f"{self.source} holds the rows of study {evidence.study!r}, not of {study.name!r}"
-            raise ValueError(f"{told}, which reads those of a folder" if study.sources else told)
+            message = f"{self.source} holds the rows of study {evidence.study!r}, not of {study.name!r}"
+            raise ValueError(f"{message}, which reads those of a folder" if study.sources else message)
         return evidence
 
     def _nothing(self, empty: "Sequence[Evidence]") -> str:
@@ -145,7 +144,7 @@ class StudyShow:
     name: tyro.conf.Positional[str]
     """Study, `isojepa study list`, or a Python file of your own that defines STUDY."""
     scale: str = "standard"
-    """Whose settings are told: quick, standard or paper."""
+    """Scale whose settings are printed: quick, standard or paper."""
     json: bool = False
     """Print as JSON."""
 
@@ -161,9 +160,9 @@ class StudyShow:
         labels: dict[str, list[Any]] = {}
         for cell in cells:
             for key, value in cell.labels.items():
-                known = labels.setdefault(key, [])
-                if value not in known:
-                    known.append(value)
+                group_labels = labels.setdefault(key, [])
+                if value not in group_labels:
+                    group_labels.append(value)
         if self.json:
             about = {"name": study.name, "title": study.title, "claim": study.claim, "source": study.source}
             print_json({**about, "runs": _runs(study), "labels": labels, "settings": settings})
@@ -179,8 +178,8 @@ class StudyShow:
             joint = "; " if any(", " in text for text in texts) else ", "
             lines.append((Text(key, style="bold"), joint.join(texts)))
         lines += [(Text(key, style="dim"), text) for key, text in settings.items()]
-        told = f"At scale {self.scale}: labels, settings that vary, settings that all runs share."
-        out.print(told, style="dim")
+        message = f"At scale {self.scale}: labels, settings that vary, settings that all runs share."
+        out.print(message, style="dim")
         print_table((Column(), Column(prose=True)), lines)
         return 0
 
@@ -202,7 +201,7 @@ class StudyClaims:
     """Print the claims as JSON."""
 
     def run(self) -> int:
-        from isojepa.files import write_text
+        from isojepa.io import write_text
         from isojepa_lab.studies.claims import judge_claims, markdown
 
         with out.status("judging claims: rows of each study, then the theory"):

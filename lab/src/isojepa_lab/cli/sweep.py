@@ -12,11 +12,10 @@ import tyro
 from rich.text import Text
 
 from isojepa import threads
-from isojepa.cli.printing import out, print_json
-from isojepa.cli.tables import Column, print_table
+from isojepa.cli.printing import Column, out, print_json, print_table
 from isojepa.importing import install_hint
-from isojepa.names import choose
 from isojepa.terminal import Console
+from isojepa.validation import choose
 from isojepa_lab.studies.study import RECORDS
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _WORTH = 0.1  # share of the work that may be spent on measuring it
 class Sweep:
     """Make every run of a study, in processes or on Slurm.
 
-    Runs that are done are skipped, and interrupted ones go on where they stopped: the same command may be
+    Runs that are done are skipped, and interrupted ones resume where they stopped: the same command may be
     stopped and given again at any time, also on several machines that share the folder of records.
 
     isojepa sweep mixings grid
@@ -60,7 +59,7 @@ class Sweep:
     kept: Path | None = None
     """Folder of a report: runs whose rows it has count as done; `study report --kept` takes them there."""
     estimate: bool = False
-    """Only tell how long it will take."""
+    """Only print how long it will take."""
     only: tuple[str, ...] = ()
     """Cells with these labels only: label=value; several values of one label, or several labels at once."""
     json: bool = False
@@ -68,7 +67,7 @@ class Sweep:
     partition: str | None = None
     """Slurm: partition."""
     time: int = 60
-    """Slurm: minutes of a job; a run that needs more goes on in the next."""
+    """Slurm: minutes of a job; a run that needs more resumes in the next."""
     memory: float = 2.0
     """Slurm: gigabytes of a job."""
     runs_per_job: int | None = None
@@ -91,14 +90,16 @@ class Sweep:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         if not 0 < self.memory < math.inf:
             raise ValueError(f"memory must be a positive number of gigabytes, got {self.memory}")
-        extra = dict(map(_pair, self.slurm))  # what is wrong with it is told before anything is done
+        extra = dict(map(_pair, self.slurm))  # errors in it are raised before anything runs
         if self.executor == "slurm" and not self.estimate:
             _need_slurm()
-        found = find_called(self.studies)
-        files = {study.name: str(Path(called).resolve()) for called, study in found if called.endswith(".py")}
-        plans = plan_studies([study for _, study in found], self.scale, self.only, files)
+        studies = find_called(self.studies)
+        files = {
+            study.name: str(Path(called).resolve()) for called, study in studies if called.endswith(".py")
+        }
+        plans = plan_studies([study for _, study in studies], self.scale, self.only, files)
         if self.kept is not None:
-            plans = without_kept(plans, [study for _, study in found], self.kept)
+            plans = without_kept(plans, [study for _, study in studies], self.kept)
         folder = prepare_folder(self.records)
         tasks = tasks_of(plans, self.records)
         most = max(1, len(tasks))
@@ -187,7 +188,7 @@ class Sweep:
             )
 
     def _tell(self, outcome: "Outcome", tally: "Tally", executor: "Executor") -> None:
-        """Say how the sweep ended, what failed, and how to go on."""
+        """Print how the sweep ended, what failed, and how to resume."""
         failed = [
             {
                 "record": str(tally.tasks[name].path),
@@ -203,10 +204,10 @@ class Sweep:
             print_json({**vars(outcome), "failures": failed, "advice": advice})
             return
         new = outcome.done - outcome.before
-        left = outcome.total - outcome.done - len(failed)
+        unfinished = outcome.total - outcome.done - len(failed)
         parts = [f"{new} run{'s' * (new != 1)} done", f"{outcome.before} done before"]
         parts += [f"{len(failed)} failed"] if failed else []
-        parts += [f"{left} left"] if left else []
+        parts += [f"{unfinished} left"] if unfinished else []
         out.print(f"{', '.join(parts)}. Records: {self.records}")
         for each in failed:
             title = tally.tasks[Path(str(each["record"])).name].title
@@ -214,7 +215,7 @@ class Sweep:
             words = f"{each['study']} {title}: {each['error']}{where}"
             out.print(Text.assemble(("failed", "red"), f" {words}"))
         if outcome.stopped:
-            out.print(f"Stopped; the same command goes on. {executor.advice()}".strip())
+            out.print(f"Stopped; the same command resumes. {executor.advice()}".strip())
         elif failed:
             out.print("The same command tries the failed runs again.")
 

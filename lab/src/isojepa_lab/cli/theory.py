@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from isojepa.cli.printing import out, print_json, progress_bar
-from isojepa.cli.tables import Column, print_table
+from isojepa.cli.printing import Column, out, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
     from isojepa_lab.theory import Check, Outcome
@@ -16,7 +15,7 @@ if TYPE_CHECKING:  # sympy takes a moment to import: only for those who ask
 _LISTED = ("name", "theorem", "step", "claim", "formula", "method", "covers", "general", "lean", "note")
 _LEGEND = (
     "Numbers are the largest error found; exact: computer algebra or rational arithmetic; holds: an "
-    "inequality or a count without exception. --notes tells formulas, methods, ranges, allowed errors, and "
+    "inequality or a count without exception. --notes prints formulas, methods, ranges, allowed errors, and "
     "where the published text needs a word."
 )
 
@@ -96,12 +95,12 @@ def _print_outcomes(outcomes: "Sequence[Outcome]", notes: bool) -> None:
     axioms = {axiom for outcome in outcomes for axiom in outcome.lean}
     checks = sum(outcome.axiom_in_lean for outcome in outcomes)
     if failed:
-        told = f"\n{len(failed)} of {len(outcomes)} checks failed: {', '.join(failed)}."
-        out.print(told, style="bold red")
+        message = f"\n{len(failed)} of {len(outcomes)} checks failed: {', '.join(failed)}."
+        out.print(message, style="bold red")
     else:
         seconds = sum(outcome.seconds for outcome in outcomes)
-        told = f"\n{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s."
-        out.print(told, style="bold green")
+        message = f"\n{len(outcomes)} of {len(outcomes)} checks passed in {seconds:.0f} s."
+        out.print(message, style="bold green")
     out.print(
         f"In general: {general}; over a range of cases: {len(outcomes) - general}. "
         f"{checks} of them check axioms of the published Lean files, {len(axioms)} in all. {_LEGEND}",
@@ -115,14 +114,14 @@ def _body(outcome: "Outcome", notes: bool) -> Sequence[Text]:
     if notes:
         scope = "in general" if outcome.general else "as cases"
         error = f" Error allowed {outcome.tolerance:.0e}." if outcome.tolerance else ""
-        told = f"{outcome.step}. By {outcome.method}. Covers, {scope}: {outcome.covers}.{error}"
+        message = f"{outcome.step}. By {outcome.method}. Covers, {scope}: {outcome.covers}.{error}"
         lines.append(Text(outcome.formula, "cyan"))
-        lines.append(Text(told, "dim"))
+        lines.append(Text(message, "dim"))
         if outcome.note:
             lines.append(Text(outcome.note, "italic"))
     for part in outcome.failures:
-        told = f"not shown: {part.claim} (error {part.error:.2g}, allowed {part.tolerance:.2g})"
-        lines.append(Text(told, "red"))
+        message = f"not shown: {part.claim} (error {part.error:.2g}, allowed {part.tolerance:.2g})"
+        lines.append(Text(message, "red"))
     return lines
 
 

@@ -3,7 +3,7 @@
 Claims: a white, aligned embedding takes the slowest functions there are. With rates K_i = -log rho_i the
 second Hermite polynomial of the slowest latent, of rate 2 min K, is slower than the fastest latent once
 max K > 2 min K: from there on whitening takes the square in its place. A square is not Gaussian, so SIGReg
-pays for it, and takes it only where the rates are far apart; and it tells a contrastive loss nothing that the
+pays for it, and takes it only where the rates are far apart; and it gives a contrastive loss nothing that the
 slow latent has not told already.
 
     isojepa sweep anisotropy && isojepa study report anisotropy
@@ -19,7 +19,7 @@ from isojepa.config import Config
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.infonce import AnInfoNCESpec, InfoNCESpec
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
 from isojepa_lab.studies.settings import shortened
@@ -51,14 +51,14 @@ def cells(scale: str) -> list[Cell]:
         quick += [_cell(2, 0.7, 3.0, name, 0) for name in ("SIGReg", "InfoNCE")]
         return [Cell(shortened(cell.trained, 120), cell.labels) for cell in quick]
     whole = scale == "paper"
-    found = []
+    cells = []
     for dim, worlds in ((2, PLANE), (4, FOUR)):
         for slow, ratios in worlds.items():
             seeds = range((5 if whole else 2) if dim == 2 else (3 if whole else 1))
             between = {1.25, 2.0, 5.0} if whole and dim == 2 else set()
             for ratio in sorted({*ratios, *between}):
-                found += [_cell(dim, slow, ratio, name, seed) for name in OBJECTIVES for seed in seeds]
-    return found
+                cells += [_cell(dim, slow, ratio, name, seed) for name in OBJECTIVES for seed in seeds]
+    return cells
 
 
 def _cell(dim: int, slow: float, ratio: float, objective: str, seed: int) -> Cell:
@@ -68,7 +68,7 @@ def _cell(dim: int, slow: float, ratio: float, objective: str, seed: int) -> Cel
     if objective in CONTRASTIVE:
         recipe = replace(recipe, batch=_CONTRASTIVE_BATCH, batch_start=256)
     config = Config(
-        world=make(
+        world=build_spec(
             "world",
             dim=dim,
             rho=(*(slow,) * (dim - 1), slow**ratio),

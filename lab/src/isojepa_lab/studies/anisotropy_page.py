@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from isojepa.certificates.eigenfunctions import Prediction, breaking_ratio, predict_process
-from isojepa.laws import Normal
+from isojepa.data import OrnsteinUhlenbeck
+from isojepa.distributions import Normal
 from isojepa.report.colors import INK, QUIET
-from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa_lab.studies.anisotropy import OBJECTIVES
 from isojepa_lab.studies.findings import Column, Findings, Picture, Table
 from isojepa_lab.studies.measured import grouped, measured, told, unscored
@@ -19,7 +19,7 @@ from isojepa_lab.studies.results import COLORS, plain_axes
 from isojepa_lab.studies.study import Row
 
 Point = dict[str, Any]
-_KEPT, _LOST = 0.85, 0.5  # R^2 of the fast latent above which it is kept, below which it is lost
+_KEPT_R2, _LOST_R2 = 0.85, 0.5  # R^2 of the fast latent above which it is kept, below which it is lost
 _LINEAR = 0.1  # distance of the linear share from 1 - 1 / n at which one dimension is nonlinear
 _SAME = 0.02  # difference of R^2 below which two objectives do the same
 _WHITE = ("SIGReg", "whitening")  # whose alignment can be compared with that of a white embedding
@@ -59,33 +59,33 @@ def predict(correlations: tuple[float, ...]) -> Prediction:
 
 def summaries(rows: Sequence[Row]) -> list[Point]:
     """One mapping per number of latents, slow correlation, ratio and objective: means over seeds."""
-    found = []
-    for (latents, rho, ratio, objective), own in grouped(
+    summary_rows = []
+    for (latents, rho, ratio, objective), group in grouped(
         rows, "latents", "slow", "ratio", "objective"
     ).items():
-        correlations = tuple(own[0].config["world"]["rho"])
+        correlations = tuple(group[0].config["world"]["rho"])
         prediction = predict(correlations)
-        found.append(
+        summary_rows.append(
             {
                 "latents": latents,
                 "slow": rho,
                 "ratio": ratio,
                 "objective": objective,
-                "runs": len(own),
-                "r2_slow": fmean(slow(row) for row in own),
-                "r2_fast": fmean(fast(row) or 0.0 for row in own),
-                "r2_fast_low": min(fast(row) or 0.0 for row in own),
-                "r2_fast_high": max(fast(row) or 0.0 for row in own),
+                "runs": len(group),
+                "r2_slow": fmean(slow(row) for row in group),
+                "r2_fast": fmean(fast(row) or 0.0 for row in group),
+                "r2_fast_low": min(fast(row) or 0.0 for row in group),
+                "r2_fast_high": max(fast(row) or 0.0 for row in group),
                 "predicted_slow": fmean(prediction.r2_per_latent[:-1]),
                 "predicted_fast": None if _tied(prediction, correlations) else prediction.r2_per_latent[-1],
-                "sigreg": _mean(measured(row, "sigreg") for row in own),
-                "linear": _mean(measured(row, "r2_z_to_h") for row in own),
-                "alignment": _mean(map(_alignment, own)) if objective in _WHITE else None,
+                "sigreg": _mean(measured(row, "sigreg") for row in group),
+                "linear": _mean(measured(row, "r2_z_to_h") for row in group),
+                "alignment": _mean(map(_alignment, group)) if objective in _WHITE else None,
                 "alignment_rotation": fmean((1 - r) / 2 for r in correlations),
                 "alignment_white": fmean((1 - mode.correlation) / 2 for mode in prediction.taken),
             }
         )
-    return sorted(found, key=lambda one: (one["latents"], one["slow"], one["ratio"]))
+    return sorted(summary_rows, key=lambda one: (one["latents"], one["slow"], one["ratio"]))
 
 
 def _tied(prediction: Prediction, correlations: tuple[float, ...]) -> bool:
@@ -101,8 +101,8 @@ def _alignment(row: Row) -> float | None:
 
 
 def _mean(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    finite = [value for value in values if value is not None]
+    return fmean(finite) if finite else None
 
 
 def _table(points: Sequence[Point]) -> Table:
@@ -125,7 +125,7 @@ def _table(points: Sequence[Point]) -> Table:
     note = (
         "Predicted: by a white embedding of least alignment, no other constraint; nothing at a tie. R² z → "
         "h: the share of the embedding that is linear in the latents. Alignment: mean squared distance to "
-        "the centre of the views per unit of variance; beside it that of a rotation of the latents, and "
+        "the center of the views per unit of variance; beside it that of a rotation of the latents, and "
         "the least that a white embedding can have. It can lie a little below: a soft penalty lets the "
         "faster functions shrink more. SIGReg in batches of 256, where a Gaussian sample has about 1."
     )
@@ -139,26 +139,26 @@ def _summary(points: Sequence[Point]) -> list[str]:
 
 
 def _whitening(points: Sequence[Point], limit: float) -> str:
-    own = [one for one in points if one["objective"] == "whitening"]
-    below = [one for one in own if one["ratio"] < limit]
-    above = [one for one in own if one["ratio"] > limit]
+    subset = [one for one in points if one["objective"] == "whitening"]
+    below = [one for one in subset if one["ratio"] < limit]
+    above = [one for one in subset if one["ratio"] > limit]
     if not below or not above:
         return "Whitening was not run on both sides of the predicted break."
-    kept, lost = min(one["r2_fast_low"] for one in below), max(one["r2_fast_high"] for one in above)
+    lowest, lost = min(one["r2_fast_low"] for one in below), max(one["r2_fast_high"] for one in above)
     ratios = [f"up to ratio {max(one['ratio'] for one in below):g}"]
     ratios.append(f"from {min(one['ratio'] for one in above):g} on")
     apart = max(abs((one["linear"] or 0.0) - 1 + 1 / one["latents"]) for one in above)
-    if kept > _KEPT and lost < _LOST:
+    if lowest > _KEPT_R2 and lost < _LOST_R2:
         start = f"**Whitening breaks where theory says, at {limit:g} times the rate of the slow latent.**"
-    elif kept > lost:
+    elif lowest > lost:
         start = f"**Whitening breaks about where theory says, at {limit:g} times the rate, but not cleanly.**"
     else:
         start = f"**Whitening shows no clean break at {limit:g} times the rate of the slow latent.**"
-    square = "A square of theirs has taken its place: p" if lost < _LOST and apart < _LINEAR else "P"
+    square = "A square of theirs has taken its place: p" if lost < _LOST_R2 and apart < _LINEAR else "P"
     return (
-        f"{start} R² of the fast latent is {kept:.3f} or more {ratios[0]}, and {lost:.3f} or less "
+        f"{start} R² of the fast latent is {lowest:.3f} or more {ratios[0]}, and {lost:.3f} or less "
         f"{ratios[1]}, over all runs; the slow latents keep "
-        f"{min(one['r2_slow'] for one in own):.3f} or more. {square}ast the break the linear share of the "
+        f"{min(one['r2_slow'] for one in subset):.3f} or more. {square}ast the break the linear share of the "
         f"embedding is within {apart:.3f} of 1 − 1 / n."
     )
 
@@ -168,26 +168,26 @@ def _sigreg(points: Sequence[Point], limit: float) -> str:
     if not above:
         return ""
     parts = []
-    for (latents, rho), own in _by_world(above).items():
+    for (latents, rho), group in _by_world(above).items():
         line = ", ".join(
             f"{one['r2_fast']:.3f} at ratio {one['ratio']:g}"
-            for one in sorted(own, key=lambda one: one["ratio"])
+            for one in sorted(group, key=lambda one: one["ratio"])
         )
         parts.append(f"{latents} latents, slow ρ {rho:g}: R² {line}")
-    kept = sum(one["r2_fast_low"] > _KEPT for one in above)
+    count = sum(one["r2_fast_low"] > _KEPT_R2 for one in above)
     reason = ", since the square that whitening takes is white but not Gaussian"
     start = (
         f"**SIGReg keeps the fast latent beyond the break**{reason}"
-        if kept == len(above)
-        else f"**SIGReg keeps the fast latent beyond the break at {kept} of {len(above)} places**{reason}"
-        if kept
+        if count == len(above)
+        else f"**SIGReg keeps the fast latent beyond the break at {count} of {len(above)} places**{reason}"
+        if count
         else "**SIGReg loses the fast latent too**"
     )
     text = f"{start}. {'; '.join(parts)}."
     cheaper = [
         one
         for one in above
-        if one["r2_fast_low"] <= _KEPT
+        if one["r2_fast_low"] <= _KEPT_R2
         and one["alignment"] is not None
         and one["alignment"] < 0.95 * one["alignment_rotation"]
         and one["sigreg"] is not None
@@ -206,12 +206,14 @@ def _sigreg(points: Sequence[Point], limit: float) -> str:
 
 
 def _contrastive(points: Sequence[Point], limit: float) -> str:
-    own = {name: [one for one in points if one["objective"] == name] for name in ("InfoNCE", "AnInfoNCE")}
-    plain = [one for one in own["InfoNCE"] if one["ratio"] > limit]
+    by_objective = {
+        name: [one for one in points if one["objective"] == name] for name in ("InfoNCE", "AnInfoNCE")
+    }
+    plain = [one for one in by_objective["InfoNCE"] if one["ratio"] > limit]
     if not plain:
         return ""
     worst = min(plain, key=lambda one: one["r2_fast_low"])
-    whole = worst["r2_fast_low"] > _KEPT
+    whole = worst["r2_fast_low"] > _KEPT_R2
     text = (
         f"**Contrastive losses {'do not break' if whole else 'lose some of it'}**: past the break InfoNCE "
         f"reads the fast latent with R² {worst['r2_fast_low']:.3f} at least, over all runs "
@@ -222,7 +224,7 @@ def _contrastive(points: Sequence[Point], limit: float) -> str:
             " It asks for information about the other view, and the square of a latent that is known already "
             "brings none; the fast latent only gets a smaller scale."
         )
-    return text + _repaired(plain, own["AnInfoNCE"])
+    return text + _repaired(plain, by_objective["AnInfoNCE"])
 
 
 def _repaired(plain: Sequence[Point], widths: Sequence[Point]) -> str:
@@ -235,10 +237,10 @@ def _repaired(plain: Sequence[Point], widths: Sequence[Point]) -> str:
     ]
     if not pairs:
         return ""
-    lost = [after for before, after in pairs if before <= _KEPT]
+    lost = [after for before, after in pairs if before <= _KEPT_R2]
     apart = [abs(after - before) for before, after in pairs]
     verdict = (
-        f"repairs {sum(after > _KEPT for after in lost)} of the {len(lost)} places that InfoNCE loses"
+        f"repairs {sum(after > _KEPT_R2 for after in lost)} of the {len(lost)} places that InfoNCE loses"
         if lost
         else "has nothing to repair"
     )
@@ -255,10 +257,10 @@ def _repaired(plain: Sequence[Point], widths: Sequence[Point]) -> str:
 
 
 def _by_world(points: Sequence[Point]) -> dict[tuple[int, float], list[Point]]:
-    found: dict[tuple[int, float], list[Point]] = {}
+    worlds: dict[tuple[int, float], list[Point]] = {}
     for one in points:
-        found.setdefault((one["latents"], one["slow"]), []).append(one)
-    return found
+        worlds.setdefault((one["latents"], one["slow"]), []).append(one)
+    return worlds
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -282,11 +284,11 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     limit = breaking_ratio(Normal())
     figure = Figure(figsize=(1.2 + 4.3 * len(worlds), 3.9), dpi=100, layout="constrained")
     panels = figure.subplots(1, len(worlds), sharey=True, squeeze=False)[0]
-    for axes, ((latents, rho), own) in zip(panels, worlds.items(), strict=True):
-        last = max(2.2, *(one["ratio"] for one in own))
+    for axes, ((latents, rho), group) in zip(panels, worlds.items(), strict=True):
+        last = max(2.2, *(one["ratio"] for one in group))
         axes.plot([1, limit, limit, last], [1, 1, 0, 0], color=QUIET, linewidth=1, linestyle="--", zorder=1)
         for (name, color), marker in zip(zip(OBJECTIVES, COLORS, strict=False), "osD^", strict=True):
-            mine = [one for one in own if one["objective"] == name]
+            mine = [one for one in group if one["objective"] == name]
             runs = by_objective.get((latents, rho, name), [])
             axes.plot(
                 [row.labels["ratio"] for row in runs],

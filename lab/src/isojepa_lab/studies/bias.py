@@ -56,9 +56,9 @@ CHARACTERISTIC: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def distance_and_bias(law: str) -> tuple[float, float]:
     """D and n times the bias of a law, by quadrature fine enough for 12 digits."""
     t = np.linspace(-12, 12, 4801)
-    own, window = CHARACTERISTIC[law](t), np.exp(-(t**2) / 2)
-    distance = np.trapezoid((own - window) ** 2 * window, t)
-    return float(distance), float(np.trapezoid((1 - own**2) * window, t))
+    characteristic, window = CHARACTERISTIC[law](t), np.exp(-(t**2) / 2)
+    distance = np.trapezoid((characteristic - window) ** 2 * window, t)
+    return float(distance), float(np.trapezoid((1 - characteristic**2) * window, t))
 
 
 def expected(scale: float, n: float) -> float:
@@ -155,7 +155,7 @@ class Study:
     def matrix(self, n: int, unbiased: bool) -> Row:
         """The same for x = A z in several dimensions, by SIGReg with 16 slices: the singular values of A."""
         regularizer = SIGReg(slices=16, unbiased=unbiased)
-        found = []
+        entries = []
         for seed in range(self.seeds):
             first = torch.randn(self.dim, self.dim, generator=generator(seed, "bias", "matrix"))
             a = (0.7 * torch.linalg.qr(first).Q).requires_grad_()
@@ -168,8 +168,8 @@ class Study:
                     a -= _decayed(0.3 * self.dim, step, self.steps) * slope
                     if step >= 0.9 * self.steps:
                         total += a
-            found.append(torch.linalg.svdvals(total / math.ceil(0.1 * self.steps - 1e-9)))
-        values = torch.stack(found)
+            entries.append(torch.linalg.svdvals(total / math.ceil(0.1 * self.steps - 1e-9)))
+        values = torch.stack(entries)
         return {
             "part": "matrix",
             "batch": n,
@@ -181,15 +181,15 @@ class Study:
 
     def spiral(self, n: int, unbiased: bool) -> Row:
         """Train LeJEPA in the two-dimensional world; weight * batch as in the defaults' middle."""
-        found = []
+        rows_of_table = []
         recipe = Recipe(steps=self.steps, batch=n, batch_start=None, eval_every=self.steps)
         objective = LeJEPASpec(weight=min(0.5, 2e-3 * 860 / n), unbiased=unbiased)
         for seed in range(self.seeds):
             config = Config(objective=objective, training=recipe, seed=seed)
             encoder, world, loss = runs.build_all(config)
             run = fit(encoder, world, loss, **vars(recipe), seed=seed, progress=False)
-            found.append((run.r2, run.metrics[-1]["mean_variance"]))
-        r2, variance = zip(*found, strict=True)
+            rows_of_table.append((run.r2, run.metrics[-1]["mean_variance"]))
+        r2, variance = zip(*rows_of_table, strict=True)
         return {
             "part": "spiral",
             "batch": n,

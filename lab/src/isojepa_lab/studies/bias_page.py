@@ -59,13 +59,15 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
     bias = [row for row in rows if row["part"] == "bias"]
     laws = list(dict.fromkeys(row["law"] for row in bias))
     sizes = sorted({row["n"] for row in bias})
-    shown = sizes[:: max(1, len(sizes) // 4)]
+    selected_sizes = sizes[:: max(1, len(sizes) // 4)]
     formula = []
     for law in laws:
-        own = {row["n"]: row for row in bias if row["law"] == law}
+        by_size = {row["n"]: row for row in bias if row["law"] == law}
         for name in ("biased", "unbiased"):
-            cells = [f"{n * own[n][name]:.3f} ± {n * own[n][f'{name}_error']:.3f}" for n in shown]
-            truth = own[sizes[0]]["formula"] * sizes[0] if name == "biased" else 0.0
+            cells = [
+                f"{n * by_size[n][name]:.3f} ± {n * by_size[n][f'{name}_error']:.3f}" for n in selected_sizes
+            ]
+            truth = by_size[sizes[0]]["formula"] * sizes[0] if name == "biased" else 0.0
             formula.append([law, name, f"{truth:.4f}", *cells])
     by = {(row["part"], row["batch"], row["unbiased"]): row for row in rows if "batch" in row}
     batches = sorted({key[1] for key in by})
@@ -81,7 +83,9 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
     clear = [n for n in gains if gains[n] > noise[n]]
     return PAGE.format(
         **settings,
-        formula=markdown_table(["law", "statistic", "formula", *(f"n = {n}" for n in shown)], formula),
+        formula=markdown_table(
+            ["law", "statistic", "formula", *(f"n = {n}" for n in selected_sizes)], formula
+        ),
         cells=len(bias),
         z_biased=max(abs(row["biased"] - row["formula"]) / row["biased_error"] for row in bias),
         z_unbiased=max(abs(row["unbiased"]) / row["unbiased_error"] for row in bias),
@@ -125,29 +129,29 @@ def draw(rows: Rows) -> Figure:
     panels = figure.subplots(1, 3)
     bias = [row for row in rows if row["part"] == "bias"]
     for law, color in zip(dict.fromkeys(row["law"] for row in bias), COLORS, strict=False):
-        own = [row for row in bias if row["law"] == law]
-        sizes = [row["n"] for row in own]
-        panels[0].loglog(sizes, [row["formula"] for row in own], color=color, linewidth=1, label=law)
-        panels[0].loglog(sizes, [row["biased"] for row in own], "o", color=color, markersize=4)
+        subset = [row for row in bias if row["law"] == law]
+        sizes = [row["n"] for row in subset]
+        panels[0].loglog(sizes, [row["formula"] for row in subset], color=color, linewidth=1, label=law)
+        panels[0].loglog(sizes, [row["biased"] for row in subset], "o", color=color, markersize=4)
     plain_axes(panels[0], "Bias of T/n: formula (lines), measured (dots)", "n", "E[T/n] − D")
     panels[0].legend(fontsize=8, frameon=False, labelcolor=INK)
     for unbiased, color in ((False, COLORS[1]), (True, COLORS[0])):
         name = "unbiased" if unbiased else "biased"
         for part, marker, shift in (("scale", "o", 0.97), ("matrix", "s", 1.03)):
-            own = [row for row in rows if row["part"] == part and row["unbiased"] == unbiased]
+            subset = [row for row in rows if row["part"] == part and row["unbiased"] == unbiased]
             label = f"{name}, " + ("one scale" if part == "scale" else "matrix")
-            at = np.array([row["batch"] for row in own]) * shift
+            at = np.array([row["batch"] for row in subset]) * shift
             panels[1].semilogx(
-                at, [row["std"] for row in own], marker, color=color, markersize=6, label=label
+                at, [row["std"] for row in subset], marker, color=color, markersize=6, label=label
             )
-        own = [row for row in rows if row["part"] == "scale" and row["unbiased"] == unbiased]
-        theory = [row["fixed_point"] for row in own]
-        panels[1].semilogx([row["batch"] for row in own], theory, color=color, linewidth=1)
-        own = [row for row in rows if row["part"] == "spiral" and row["unbiased"] == unbiased]
-        for row in own:
+        subset = [row for row in rows if row["part"] == "scale" and row["unbiased"] == unbiased]
+        theory = [row["fixed_point"] for row in subset]
+        panels[1].semilogx([row["batch"] for row in subset], theory, color=color, linewidth=1)
+        subset = [row for row in rows if row["part"] == "spiral" and row["unbiased"] == unbiased]
+        for row in subset:
             at = np.full(len(row["r2_each"]), row["batch"] * (1.06 if unbiased else 0.94))
             panels[2].semilogx(
-                at, row["r2_each"], "o", color=color, alpha=0.8, label=name if row is own[0] else None
+                at, row["r2_each"], "o", color=color, alpha=0.8, label=name if row is subset[0] else None
             )
     panels[1].axhline(1, color=QUIET, linewidth=0.8, linestyle=":")
     plain_axes(panels[1], "Scale at the end of training (lines: theory)", "batch", "standard deviation")

@@ -20,20 +20,20 @@ def error_against_bound(runs: Runs) -> Figure:
     figure = Figure(figsize=(10.5, 4.8), dpi=100, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, key, title in ((panels[0], "bound", "D + (ε + D)²"), (panels[1], "sharper", "sharper bound")):
-        for index, (name, own) in enumerate(_by_study(runs)):
+        for index, (name, members) in enumerate(_by_study(runs)):
             color = COLORS[index % len(COLORS)]
-            x, y = _drawn(own, key), _drawn(own, "error")
+            x, y = _drawn(members, key), _drawn(members, "error")
             axes.errorbar(
                 x,
                 y,
-                xerr=_arms(own, key, x),
-                yerr=_arms(own, "error", y),
+                xerr=_arms(members, key, x),
+                yerr=_arms(members, "error", y),
                 fmt="none",
                 ecolor=color,
                 elinewidth=0.5,
                 alpha=0.35,
             )
-            _points(axes, own, x, y, color, name)
+            _points(axes, members, x, y, color, name)
         ends = _ends([_drawn(runs, key), _drawn(runs, "error")])
         axes.plot(ends, ends, color=QUIET, linewidth=1)
         plain_axes(axes, "", title, "Procrustes error" if key == "bound" else "")
@@ -54,8 +54,15 @@ def decomposition(runs: Runs) -> Figure:
         (("epsilon", "ε, distance from white"), ("delta", "δ, alignment gap"), ("d", "D = δ / 2ρ(1 − ρ)")),
         strict=True,
     ):
-        for index, (name, own) in enumerate(_by_study(runs)):
-            _points(axes, own, _drawn(own, key), _drawn(own, "error"), COLORS[index % len(COLORS)], name)
+        for index, (name, members) in enumerate(_by_study(runs)):
+            _points(
+                axes,
+                members,
+                _drawn(members, key),
+                _drawn(members, "error"),
+                COLORS[index % len(COLORS)],
+                name,
+            )
         plain_axes(axes, "", title, "Procrustes error" if key == "epsilon" else "")
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -76,8 +83,8 @@ def _points(axes: Axes, own: Runs, x: np.ndarray, y: np.ndarray, color: str, nam
 
 
 def _drawn(runs: Runs, key: str) -> np.ndarray:
-    drawn: np.ndarray = np.maximum(np.array([run[key] for run in runs], float), _FLOOR)
-    return drawn
+    logs: np.ndarray = np.maximum(np.array([run[key] for run in runs], float), _FLOOR)
+    return logs
 
 
 def _arms(runs: Runs, key: str, at: np.ndarray) -> np.ndarray:

@@ -82,25 +82,25 @@ def _holds(run: Run, name: str) -> bool:
 def _counts(rows: Sequence[Row], runs: Sequence[Run]) -> list[dict[str, Value]]:
     """One mapping per study, and one for all."""
     studies = list(dict.fromkeys(str(row.labels.get("study", "")) for row in rows))
-    found = []
+    count_rows = []
     for name in [*studies, ALL]:
         total = [row for row in rows if name in (ALL, str(row.labels.get("study", "")))]
-        own = [run for run in runs if name in (ALL, run["study"])]
+        subset = [run for run in runs if name in (ALL, run["study"])]
         count: dict[str, Value] = {
             "study": name,
             "runs": len(total),
-            "bounded": len(own),
-            "holds": sum(_holds(run, "bound") for run in own),
-            "plain": sum(run["error"] <= run["bound"] and not run["refuted"] for run in own),
-            "sharper_holds": sum(_holds(run, "sharper") for run in own),
-            "refuted": sum(run["refuted"] for run in own),
+            "bounded": len(subset),
+            "holds": sum(_holds(run, "bound") for run in subset),
+            "plain": sum(run["error"] <= run["bound"] and not run["refuted"] for run in subset),
+            "sharper_holds": sum(_holds(run, "sharper") for run in subset),
+            "refuted": sum(run["refuted"] for run in subset),
         }
         for key in ("bound", "sharper"):
-            ratios = [run[key] / run["error"] for run in own if run["error"] > 0]
+            ratios = [run[key] / run["error"] for run in subset if run["error"] > 0]
             count[f"{key}_least"] = min(ratios, default=None)
             count[f"{key}_median"] = median(ratios) if ratios else None
-        found.append(count)
-    return found
+        count_rows.append(count)
+    return count_rows
 
 
 def _count_table(counts: Sequence[Mapping[str, Value]]) -> Table:
@@ -135,19 +135,19 @@ def _ranks(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for name, chosen in ((study, runs), (f"{study}, without collapsed runs", alive))
         for within in ((False, True) if study == ALL else (False,))
     ]
-    found = []
-    for study, name, own, within in subsets:
+    rank_rows = []
+    for study, name, subset_rows, within in subsets:
         subset = f"{name}, within one study, ρ and dimension" if within else name
-        line: dict[str, Any] = {"subset": subset, "study": study, "runs": len(own)}
+        line: dict[str, Any] = {"subset": subset, "study": study, "runs": len(subset_rows)}
         for key in _SOURCES:
             line[key] = rank_correlation(
-                [run[key] for run in own],
-                [run["error"] for run in own],
-                [run["cell"] for run in own],
-                [(run["study"], run["rho"], run["dim"]) for run in own] if within else None,
+                [run[key] for run in subset_rows],
+                [run["error"] for run in subset_rows],
+                [run["cell"] for run in subset_rows],
+                [(run["study"], run["rho"], run["dim"]) for run in subset_rows] if within else None,
             )
-        found.append(line)
-    return found
+        rank_rows.append(line)
+    return rank_rows
 
 
 def _rank_table(ranks: Sequence[Mapping[str, Any]]) -> Table:
@@ -235,12 +235,12 @@ def _misses(runs: Sequence[Run]) -> str:
 
 
 def _follows(where: str, line: Mapping[str, Any]) -> str:
-    known = {key: line[key].estimate for key in ("epsilon", "delta", "d") if line[key] is not None}
-    if len(known) < 3:
+    correlations = {key: line[key].estimate for key in ("epsilon", "delta", "d") if line[key] is not None}
+    if len(correlations) < 3:
         return ""
-    best = max(known, key=lambda key: known[key])
+    best = max(correlations, key=lambda key: correlations[key])
     name = {"epsilon": "ε", "delta": "δ", "d": "D, which is δ made comparable between correlations"}[best]
-    numbers = ", ".join(f"{_SOURCES[key].split(' ')[0]} {known[key]:.2f}" for key in known)
+    numbers = ", ".join(f"{_SOURCES[key].split(' ')[0]} {correlations[key]:.2f}" for key in correlations)
     return f"{where} the error follows {name} most closely: rank correlations {numbers}."
 
 

@@ -3,8 +3,8 @@
 from functools import lru_cache
 
 from isojepa.config import Config, config_from
+from isojepa.data.world import WorldSpec
 from isojepa.registry import Context, Spec
-from isojepa.worlds.world import WorldSpec
 from isojepa_lab.studies.study import Row
 
 

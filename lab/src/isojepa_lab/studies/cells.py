@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from isojepa.config import Config, config_from
-from isojepa.files import plain
-from isojepa.training.identity import record_id
+from isojepa.io import to_jsonable
+from isojepa.training.run_directory import record_id
 
 Label = str | int | float
 RECORDS = Path("runs/studies")
-_KIND = "computation"  # the key by which plain values tell a computation from a config
+_KIND = "computation"  # the key that distinguishes a computation from a config
 _KINDS = {"labels": dict, "scores": dict, "status": str, "steps": int, "seconds": int | float, "record": str}
 
 
@@ -40,7 +40,7 @@ class Computation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, which the record is named by."""
-        return {_KIND: self.study, **plain(dict(self.settings))}
+        return {_KIND: self.study, **to_jsonable(dict(self.settings))}
 
 
 Asked = Config | Computation
@@ -88,7 +88,7 @@ def crossed(asked: Callable[..., Asked], **labels: Label | Iterable[Label]) -> l
         asked: labels -> what is trained, or computed.
         labels: name -> one value, or several.
     """
-    several = ([own] if isinstance(own, str | int | float) else list(own) for own in labels.values())
+    several = ([group] if isinstance(group, str | int | float) else list(group) for group in labels.values())
     combined = (dict(zip(labels, values, strict=True)) for values in product(*several))
     return [Cell(asked(**one), one) for one in combined]
 

@@ -132,10 +132,10 @@ def _by_rows(entry: Mapping[str, Any], results: Path) -> dict[str, Any]:
     if not evidence.rows:
         return {}
     paragraphs = study.report(evidence.rows).summary
-    wanted = entry.get("says", "")
-    texts = [text for text in paragraphs if wanted in text]
+    statement = entry.get("says", "")
+    texts = [text for text in paragraphs if statement in text]
     if not texts:
-        raise ValueError(f"the report of {name} must have a paragraph with {wanted!r}")
+        raise ValueError(f"the report of {name} must have a paragraph with {statement!r}")
     stated = _VERDICT.match(texts[0])
     seeds = _fewest_seeds(evidence.rows)
     rising = trend(evidence.rows, RISING) == "still rising"

@@ -18,7 +18,7 @@ from dataclasses import replace
 from isojepa.config import Config
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
 from isojepa_lab.studies.settings import shortened
@@ -43,10 +43,10 @@ DIMENSIONS = {4: (1, 2, 3, 4, 5, 6, 8, 10, 12), 2: (1, 2, 3, 4, 6)}
 _ENCODER = MLPSpec(width=64, layers=3)
 _RECIPE = Recipe(steps=1000, batch=1024, batch_start=256, eval_every=1000)
 _WORLDS = {
-    (4, EQUAL, RHO): make("world", dim=4, rho=RHO, mixing="affine-coupling"),
-    (2, EQUAL, RHO): make("world", dim=2, rho=RHO, mixing="sinusoid"),
+    (4, EQUAL, RHO): build_spec("world", dim=4, rho=RHO, mixing="affine-coupling"),
+    (2, EQUAL, RHO): build_spec("world", dim=2, rho=RHO, mixing="sinusoid"),
     **{
-        (4, UNEQUAL, slow): make(
+        (4, UNEQUAL, slow): build_spec(
             "world", dim=4, rho=tuple(slow**ratio for ratio in RATIOS), mixing="affine-coupling"
         )
         for slow in SLOW
@@ -60,21 +60,21 @@ def cells(scale: str) -> list[Cell]:
         quick = [_cell(2, EQUAL, m, "whitening", 0) for m in (1, 2, 4)] + [_cell(2, EQUAL, 4, "SIGReg", 0)]
         return [Cell(shortened(cell.trained, 250), cell.labels) for cell in quick]
     seeds = range(5 if scale == "paper" else 2)
-    found = [
+    cells = [
         _cell(latents, EQUAL, m, name, seed)
         for latents, dimensions in DIMENSIONS.items()
         for m in dimensions
         for name in OBJECTIVES
         for seed in seeds
     ]
-    found += [
+    cells += [
         _cell(4, UNEQUAL, m, name, seed, slow)
         for slow in SLOW
         for m in (1, 2, 3)
         for name in ("whitening", "SIGReg")
         for seed in seeds
     ]
-    return found
+    return cells
 
 
 def _cell(latents: int, rates: str, m: int, objective: str, seed: int, slow: float = RHO) -> Cell:

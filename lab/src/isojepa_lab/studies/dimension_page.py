@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
+from isojepa.data import OrnsteinUhlenbeck
 from isojepa.report.colors import INK, QUIET
-from isojepa.worlds import OrnsteinUhlenbeck
 from isojepa_lab.studies.dimension import EQUAL, OBJECTIVES, UNEQUAL
 from isojepa_lab.studies.findings import Column, Findings, Picture, Table
 from isojepa_lab.studies.measured import grouped, mean, measured, told, unscored
@@ -61,44 +61,44 @@ def _correlations(row: Row) -> tuple[float, ...]:
 
 def summaries(rows: Sequence[Row]) -> list[Point]:
     """One mapping per world, dimension and objective: means over seeds beside what is predicted."""
-    found = []
-    for (latents, rates, slow, m, objective), own in grouped(
+    summary_rows = []
+    for (latents, rates, slow, m, objective), group in grouped(
         rows, "latents", "rates", "slow", "dim", "objective"
     ).items():
-        prediction = predict(_correlations(own[0]), int(m))
+        prediction = predict(_correlations(group[0]), int(m))
         taken = prediction.taken
         degrees = [sum(mode.index) for mode in taken]
-        each = [list(row.scores["r2_each"]) for row in own if row.scores.get("r2_each")]
+        each = [list(row.scores["r2_each"]) for row in group if row.scores.get("r2_each")]
         # of each run, the worst R^2 of the slow latents there is room for, and the best of the others
-        kept = [min(values[: int(m)]) for values in each]
+        smallest = [min(values[: int(m)]) for values in each]
         lost = [max(values[int(m) :], default=0.0) for values in each]
-        found.append(
+        summary_rows.append(
             {
                 "latents": latents,
                 "rates": rates,
                 "slow": slow,
                 "dim": m,
                 "objective": objective,
-                "runs": len(own),
-                "r2": mean(own, "r2"),
+                "runs": len(group),
+                "r2": mean(group, "r2"),
                 "r2_predicted": prediction.r2,
-                "linear": mean(own, "r2_z_to_h"),
+                "linear": mean(group, "r2_z_to_h"),
                 "linear_predicted": degrees.count(1) / len(degrees),
                 "degrees": ", ".join(f"{degrees.count(d)} of degree {d}" for d in sorted(set(degrees))),
-                "alignment": _mean(_ratio(row, "alignment", "mean_variance") for row in own),
+                "alignment": _mean(_ratio(row, "alignment", "mean_variance") for row in group),
                 "alignment_predicted": fmean((1 - mode.correlation) / 2 for mode in taken),
-                "smallest": _mean(_ratio(row, "smallest_variance", "mean_variance") for row in own),
-                "sigreg": mean(own, "sigreg"),
+                "smallest": _mean(_ratio(row, "smallest_variance", "mean_variance") for row in group),
+                "sigreg": mean(group, "sigreg"),
                 "each": [fmean(values) for values in zip(*each, strict=True)],
-                "kept": min(kept, default=None),
+                "kept": min(smallest, default=None),
                 "lost": max(lost, default=None),
-                "slowest": sum(low > 0.5 > high for low, high in zip(kept, lost, strict=True)),
+                "slowest": sum(low > 0.5 > high for low, high in zip(smallest, lost, strict=True)),
                 "asked": len(each),
                 "lowest": min(map(min, each), default=None),
                 "highest": max(map(max, each), default=None),
             }
         )
-    return sorted(found, key=lambda one: (-one["latents"], one["rates"], one["slow"], one["dim"]))
+    return sorted(summary_rows, key=lambda one: (-one["latents"], one["rates"], one["slow"], one["dim"]))
 
 
 def _ratio(row: Row, above: str, below: str) -> float | None:
@@ -108,8 +108,8 @@ def _ratio(row: Row, above: str, below: str) -> float | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    finite = [value for value in values if value is not None]
+    return fmean(finite) if finite else None
 
 
 def _table(points: Sequence[Point]) -> Table:
@@ -162,11 +162,13 @@ def _wrapped(points: Sequence[Point]) -> list[Point]:
 
 
 def _fewer(points: Sequence[Point]) -> str:
-    own = [one for one in points if one["dim"] < one["latents"] and one["each"] and one["linear"] is not None]
-    if not own:
+    subset = [
+        one for one in points if one["dim"] < one["latents"] and one["each"] and one["linear"] is not None
+    ]
+    if not subset:
         return ""
-    apart = max(abs(one["r2"] - one["r2_predicted"]) for one in own)
-    linear = min(one["linear"] for one in own)
+    apart = max(abs(one["r2"] - one["r2_predicted"]) for one in subset)
+    linear = min(one["linear"] for one in subset)
     word = (
         "a linear projection of the latents"
         if linear > 0.95
@@ -185,7 +187,7 @@ def _fewer(points: Sequence[Point]) -> str:
         )
     return (
         f"{text} Which projection it is, is left to chance: single latents have R² from "
-        f"{min(one['lowest'] for one in own):.3f} to {max(one['highest'] for one in own):.3f}."
+        f"{min(one['lowest'] for one in subset):.3f} to {max(one['highest'] for one in subset):.3f}."
     )
 
 
@@ -195,14 +197,15 @@ def _slowest(points: Sequence[Point]) -> str:
         return ""
     parts, missed = [], []
     for slow in dict.fromkeys(one["slow"] for one in points):
-        own = [one for one in points if one["slow"] == slow]
-        kept = [value for one in own for value in one["each"][: one["dim"]]]
-        lost = [value for one in own for value in one["each"][one["dim"] :]]
+        subset = [one for one in points if one["slow"] == slow]
+        slow_values = [value for one in subset for value in one["each"][: one["dim"]]]
+        lost = [value for one in subset for value in one["each"][one["dim"] :]]
         parts.append(
-            f"slow ρ {slow:g}: {fmean(kept):.3f} on average and {min(one['kept'] for one in own):.3f} at "
-            f"least, the others {fmean(lost):.3f} and {max(one['lost'] for one in own):.3f} at most"
+            f"slow ρ {slow:g}: {fmean(slow_values):.3f} on average and "
+            f"{min(one['kept'] for one in subset):.3f} at "
+            f"least, the others {fmean(lost):.3f} and {max(one['lost'] for one in subset):.3f} at most"
         )
-        missed += [one for one in own if one["slowest"] < one["asked"]]
+        missed += [one for one in subset if one["slowest"] < one["asked"]]
     runs, right = sum(one["asked"] for one in points), sum(one["slowest"] for one in points)
     clear = "the slowest latents" if right == runs else f"the slowest latents in {right} of {runs} runs"
     text = f"**If rates differ it takes {clear}**, as many as it has dimensions. R²: {'; '.join(parts)}."
@@ -225,15 +228,15 @@ def _slowest(points: Sequence[Point]) -> str:
 
 
 def _more(points: Sequence[Point]) -> str:
-    own = [
+    subset = [
         one
         for one in points
         if one["dim"] > one["latents"] and one["objective"] == "whitening" and one["linear"] is not None
     ]
-    if not own:
+    if not subset:
         return ""
-    share = max(abs(one["linear"] - one["linear_predicted"]) for one in own)
-    least = min(own, key=lambda one: one["r2"])
+    share = max(abs(one["linear"] - one["linear_predicted"]) for one in subset)
+    least = min(subset, key=lambda one: one["r2"])
     word = "the latents" if least["r2"] > 0.9 else "only part of the latents"
     text = (
         f"**With more dimensions whitening keeps {word}**, R² {least['r2']:.3f} or more (at "
@@ -247,7 +250,9 @@ def _more(points: Sequence[Point]) -> str:
     text += f"; {same[0]:.3f} at {least['latents']})" if same else ")"
     text += f", and fills up with nonlinear functions: the linear share is within {share:.3f} of n / m."
     apart = [
-        abs(one["alignment"] / one["alignment_predicted"] - 1) for one in own if one["alignment"] is not None
+        abs(one["alignment"] / one["alignment_predicted"] - 1)
+        for one in subset
+        if one["alignment"] is not None
     ]
     if apart:
         text += (
@@ -264,12 +269,12 @@ def _gaussian(points: Sequence[Point]) -> str:
         if one["dim"] > one["latents"]
         and all(one[key] is not None for key in ("sigreg", "smallest", "linear"))
     ]
-    own = [one for one in above if one["objective"] in _GAUSSIAN]
-    if not own:
+    subset = [one for one in above if one["objective"] in _GAUSSIAN]
+    if not subset:
         return ""
     parts = []
     for name in _GAUSSIAN:
-        mine = [one for one in own if one["objective"] == name]
+        mine = [one for one in subset if one["objective"] == name]
         if mine:
             worst = min(mine, key=lambda one: one["r2"])
             flat = min(mine, key=lambda one: one["smallest"])
@@ -279,7 +284,7 @@ def _gaussian(points: Sequence[Point]) -> str:
                 f"{worst['latents']} latents), the linear share lies {excess:+.3f} beside n / m on average, "
                 f"and the smallest variance goes down to {flat['smallest']:.3f} of the mean at {flat['dim']}"
             )
-    sigreg = [one["sigreg"] for one in own]
+    sigreg = [one["sigreg"] for one in subset]
     white = [one["sigreg"] for one in above if one["objective"] == "whitening"]
     beside = f", against {min(white):.1f} to {max(white):.1f} under whitening" if white else ""
     return (
@@ -307,8 +312,8 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     panels = figure.subplots(len(worlds), 3, squeeze=False)
     runs = grouped(rows, "latents", "objective")
     for line, latents in zip(panels, worlds, strict=True):
-        own = [one for one in points if one["latents"] == latents]
-        known = {one["dim"]: one for one in own}
+        subset = [one for one in points if one["latents"] == latents]
+        by_dim = {one["dim"]: one for one in subset}
         for axes, (score, name, title) in zip(
             line,
             (
@@ -318,8 +323,8 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
             ),
             strict=True,
         ):
-            across = sorted(known)
-            expected = [known[m][name] if name else 1.0 for m in across]
+            across = sorted(by_dim)
+            expected = [by_dim[m][name] if name else 1.0 for m in across]
             axes.plot(across, expected, color=QUIET, linewidth=1, linestyle="--", zorder=1)
             axes.axvline(latents, color=QUIET, linewidth=0.8, linestyle=":", zorder=1)
             for (objective, color), marker in zip(zip(OBJECTIVES, COLORS, strict=False), "sod", strict=True):
@@ -335,7 +340,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
                 label = objective if mine else None
                 axes.plot(at, plotted, marker, color=color, markersize=4, alpha=0.8, label=label)
                 key = {"r2": "r2", "r2_z_to_h": "linear", "smallest_variance": "smallest"}[score]
-                means = {one["dim"]: one[key] for one in own if one["objective"] == objective}
+                means = {one["dim"]: one[key] for one in subset if one["objective"] == objective}
                 axes.plot(
                     list(means),
                     [math.nan if v is None else v for v in means.values()],

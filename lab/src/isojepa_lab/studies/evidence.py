@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.files import plain, read_json, write_text
-from isojepa.names import shown
-from isojepa.terminal import typed
-from isojepa.training.identity import record_id
-from isojepa.training.records import Record
+from isojepa.io import read_json, to_jsonable, write_text
+from isojepa.terminal import shell_quote
+from isojepa.training.run_directory import RunDirectory, record_id
+from isojepa.validation import short_repr
 from isojepa_lab.studies.cells import RECORDS, Row, is_computed
 from isojepa_lab.studies.study import AnyStudy, collect, unique
 
@@ -48,8 +47,8 @@ class Evidence:
 
     @property
     def typed(self) -> str:
-        """What a person types for the study."""
-        return typed(self.called or self.study)
+        """The command of the study."""
+        return shell_quote(self.called or self.study)
 
     @property
     def sweep(self) -> str:
@@ -77,8 +76,11 @@ class Evidence:
     @property
     def endings(self) -> dict[str, int]:
         """How many runs ended how: status -> count, the most frequent first."""
-        found = list({row.record: row.status for row in self.rows}.values())
-        return {status: found.count(status) for status in sorted(set(found), key=found.count, reverse=True)}
+        statuses = list({row.record: row.status for row in self.rows}.values())
+        return {
+            status: statuses.count(status)
+            for status in sorted(set(statuses), key=statuses.count, reverse=True)
+        }
 
 
 def gather(
@@ -101,17 +103,17 @@ def gather(
         ValueError: an unknown scale, cells that cannot be listed, or a kept file that cannot be read.
     """
     cells = study.plan(scale)
-    known, versions = ({}, []) if kept is None else rows_kept(study, kept)
+    stored, versions = ({}, []) if kept is None else rows_kept(study, kept)
     rows, missing = [], []
     for cell in cells:
-        own, _ = collect([cell], folder)
-        old = None if own else known.get(record_id(cell.config.to_dict()))
-        rows += own if old is None else [replace(old, labels=dict(cell.labels))]
-        missing += [] if own or old else [cell]
+        rows_of_cell, _ = collect([cell], folder)
+        old = None if rows_of_cell else stored.get(record_id(cell.config.to_dict()))
+        rows += rows_of_cell if old is None else [replace(old, labels=dict(cell.labels))]
+        missing += [] if rows_of_cell or old else [cell]
     for record in dict.fromkeys(row.record for row in rows if row.path is not None):
-        found = (Record(Path(folder) / record).result or {}).get("versions")
-        if found and found not in versions:
-            versions.append(found)
+        run_versions = (RunDirectory(Path(folder) / record).result or {}).get("versions")
+        if run_versions and run_versions not in versions:
+            versions.append(run_versions)
     return Evidence(
         study.name,
         scale,
@@ -125,12 +127,12 @@ def gather(
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
     """Write the rows, one per line, with what they were made from."""
-    defaults = {} if evidence.computed else plain(Config().to_dict())
+    defaults = {} if evidence.computed else to_jsonable(Config().to_dict())
     header = {name: getattr(evidence, name) for name in _HEADER if name != "defaults"}
     lines = [f'"{name}": {_json(value)},' for name, value in (header | {"defaults": defaults}).items()]
     rows = []
     for row in evidence.rows:
-        rows.append(_json({**row.to_dict(), "config": _difference(plain(row.config), defaults)}))
+        rows.append(_json({**row.to_dict(), "config": _difference(to_jsonable(row.config), defaults)}))
     write_text(path, "\n".join(["{", *lines, '"rows": [', ",\n".join(rows), "]", "}"]) + "\n")
 
 
@@ -146,7 +148,7 @@ def read_evidence(path: Path, called: str = "") -> Evidence:
         raise ValueError(f"{path} does not hold the rows of a study, as isojepa study report writes them")
     for each in data["versions"]:
         if not isinstance(each, dict) or not all(isinstance(value, str) for value in each.values()):
-            raise ValueError(f"{path}: versions must be objects of names and texts, got {shown(each)}")
+            raise ValueError(f"{path}: versions must be objects of names and texts, got {short_repr(each)}")
     try:
         rows = [
             Row.from_dict({**row, "config": _merged(data["defaults"], row["config"])}) for row in data["rows"]
@@ -162,15 +164,15 @@ def rows_kept(study: AnyStudy, folder: Path) -> tuple[dict[str, Row], list[Mappi
 
     Args:
         study: whose rows, or those of its sources.
-        folder: of the reports; what is not there is not told.
+        folder: of the reports; missing ones are skipped.
 
     Raises:
         ValueError: a file is damaged or holds something else.
     """
-    kept = _reports(study, folder)
-    rows = {record_id(row.config): row for evidence in kept for row in evidence.rows}
+    rows_of_study = _reports(study, folder)
+    rows = {record_id(row.config): row for evidence in rows_of_study for row in evidence.rows}
     versions: list[Mapping[str, str]] = []
-    for version in (version for evidence in kept for version in evidence.versions):
+    for version in (version for evidence in rows_of_study for version in evidence.versions):
         versions += [] if version in versions else [version]
     return rows, versions
 
@@ -187,20 +189,20 @@ def read_kept(study: AnyStudy, folder: Path, scale: str, called: str = "") -> Ev
     Raises:
         ValueError: a file is damaged or holds the rows of something else, or the scales of sources differ.
     """
-    kept = _reports(study, folder, called)
-    if not kept:
+    reports = _reports(study, folder, called)
+    if not reports:
         return Evidence(study.name, scale, [], 0, 0, [], called)
     if not study.sources:
-        return kept[0]
-    scales = {evidence.study: evidence.scale for evidence in kept}
+        return reports[0]
+    scales = {evidence.study: evidence.scale for evidence in reports}
     if len(set(scales.values())) > 1:
-        told = ", ".join(f"{name} is {scale}" for name, scale in scales.items())
-        raise ValueError(f"{folder} holds rows of different scales: {told}")
-    cells = unique(study.plan(kept[0].scale))
-    known, versions = rows_kept(study, folder)
-    named = [(known.get(record_id(cell.config.to_dict())), cell) for cell in cells]
+        scale_text = ", ".join(f"{name} is {scale}" for name, scale in scales.items())
+        raise ValueError(f"{folder} holds rows of different scales: {scale_text}")
+    cells = unique(study.plan(reports[0].scale))
+    stored, versions = rows_kept(study, folder)
+    named = [(stored.get(record_id(cell.config.to_dict())), cell) for cell in cells]
     rows = [replace(row, labels=dict(cell.labels)) for row, cell in named if row is not None]
-    return Evidence(study.name, kept[0].scale, rows, len(cells), len(cells) - len(rows), versions, called)
+    return Evidence(study.name, reports[0].scale, rows, len(cells), len(cells) - len(rows), versions, called)
 
 
 def _reports(study: AnyStudy, folder: Path, called: str = "") -> list[Evidence]:
@@ -209,14 +211,14 @@ def _reports(study: AnyStudy, folder: Path, called: str = "") -> list[Evidence]:
     Raises:
         ValueError: a file is damaged or holds the rows of something else.
     """
-    kept = []
+    reports = []
     for name in study.sources or (study.name,):
         path = folder / f"{name}.json"
         if path.exists():
-            kept.append(read_evidence(path, called))
-            if kept[-1].study != name:
-                raise ValueError(f"{path} holds the rows of study {kept[-1].study!r}, not of {name!r}")
-    return kept
+            reports.append(read_evidence(path, called))
+            if reports[-1].study != name:
+                raise ValueError(f"{path} holds the rows of study {reports[-1].study!r}, not of {name!r}")
+    return reports
 
 
 def common_settings(
@@ -229,11 +231,17 @@ def common_settings(
     values: dict[str, list[Any]] = {}
     for config in configs:
         for name, value in _flat(config):
-            known = values.setdefault(name, [])
-            if value not in known:
-                known.append(value)
-    shared = {name: known[0] for name, known in values.items() if len(known) == 1 and known[0] is not None}
-    return shared, {name: known for name, known in values.items() if len(known) > 1}
+            setting_values = values.setdefault(name, [])
+            if value not in setting_values:
+                setting_values.append(value)
+    shared = {
+        name: setting_values[0]
+        for name, setting_values in values.items()
+        if len(setting_values) == 1 and setting_values[0] is not None
+    }
+    return shared, {
+        name: setting_values for name, setting_values in values.items() if len(setting_values) > 1
+    }
 
 
 def rounded(value: Any) -> Any:
@@ -255,7 +263,7 @@ def _measured(row: Row) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+    return json.dumps(to_jsonable(value), ensure_ascii=False, allow_nan=False)
 
 
 def _difference(config: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,7 +286,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         ValueError: the changes are none.
     """
     if not isinstance(changes, dict):
-        raise ValueError(f"config must be an object, got {shown(changes)}")
+        raise ValueError(f"config must be an object, got {short_repr(changes)}")
     config = dict(base)
     for name, value in changes.items():
         part = isinstance(value, dict) and isinstance(base.get(name), dict)

@@ -131,7 +131,7 @@ def compare(
     """Our runs beside a published mean and standard deviation, as values for the columns of `COMPARISON`.
 
     The standard error of the difference joins both: sqrt(std^2 / runs + published_std^2 / published_runs);
-    the deviation of a single run, which cannot be known, is taken to be the published one. The mark says on
+    the spread of a single run, which is unknown, is taken to be the published one. The mark says on
     which side of the published spread, two standard deviations, our mean lies.
 
     Args:
@@ -153,7 +153,7 @@ def compare(
         raise ValueError("ours must hold at least one value, got none")
     if published_runs < 1:
         raise ValueError(f"published_runs must be positive, got {published_runs}")
-    finite = all(map(math.isfinite, ours))  # `statistics` fails on what is not
+    finite = all(map(math.isfinite, ours))  # `statistics` fails on non-finite values
     mean = fmean(ours) if finite else sum(ours) / len(ours)
     spread = None if len(ours) == 1 else stdev(ours) if finite else math.nan
     row: dict[str, Value] = {
@@ -170,8 +170,8 @@ def compare(
         return row
     row["difference"] = mean - published
     if published_std is not None:
-        own = published_std if spread is None else spread
-        row["standard_error"] = math.sqrt(own**2 / len(ours) + published_std**2 / published_runs)
+        own_spread = published_std if spread is None else spread
+        row["standard_error"] = math.sqrt(own_spread**2 / len(ours) + published_std**2 / published_runs)
         if abs(mean - published) > 2 * published_std + rounding:
             row["mark"] = "above" if mean > published else "below"
     return row

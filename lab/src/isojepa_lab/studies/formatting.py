@@ -1,4 +1,4 @@
-"""Values as a report tells them: numbers in their format, settings of many runs, how it was made."""
+"""Values as a report prints them: numbers in their format, settings of many runs, how it was made."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ _VALUES = 12  # of a setting that varies, named one by one
 def settings_of(configs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The settings of many runs as text, by dotted name: first those that vary, with their values."""
     shared, varied = common_settings(configs)
-    told = {name: _listed(values) for name, values in varied.items()}
-    return told | {name: _setting(value) for name, value in shared.items()}
+    varied_values = {name: _listed(values) for name, values in varied.items()}
+    return varied_values | {name: _setting(value) for name, value in shared.items()}
 
 
 def how_made(study: AnyStudy, evidence: Evidence) -> dict[str, str]:
     """How a report was made, in Markdown: what -> how."""
     endings = ", ".join(f"{count} {status}" for status, count in evidence.endings.items())
     report = f"isojepa study report {evidence.typed} --scale {evidence.scale}"
-    kept = [f"[{name}.json]({name}.json)" for name in study.sources or (study.name,)]
+    links = [f"[{name}.json]({name}.json)" for name in study.sources or (study.name,)]
     what, without = ("Computing", "") if evidence.computed else ("Training", ", without the scoring")
     made = {
         "Claim": study.claim,
@@ -30,7 +30,7 @@ def how_made(study: AnyStudy, evidence: Evidence) -> dict[str, str]:
         what: f"{duration(evidence.seconds)} in all{without}",
         "Made with": "; ".join(map(_versions, evidence.versions)),
         "Beside": study.source,
-        "Every run": f"{', '.join(kept)}: config, scores, seconds, record",
+        "Every run": f"{', '.join(links)}: config, scores, seconds, record",
     }
     return {what: how for what, how in made.items() if how}
 

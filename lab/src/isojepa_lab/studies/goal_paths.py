@@ -12,17 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa.data import Lift, World
+from isojepa.data.processes import GoalReaching, Process
+from isojepa.data.trajectories import Recorded
 from isojepa.encoders import MLP
 from isojepa.encoders.model import embed
-from isojepa.names import choose
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
 from isojepa.training import fit
-from isojepa.training.loop import RunWarning
-from isojepa.worlds import Lift, World
-from isojepa.worlds.goals import GoalReaching
-from isojepa.worlds.processes import Process
-from isojepa.worlds.trajectories import Recorded
+from isojepa.training.run import RunWarning
+from isojepa.validation import choose
 
 STRIDE = 8  # at which paths are split
 FITTED = 50_000  # pairs that weights are fitted on
@@ -45,8 +44,8 @@ def draw_paths(paths: int, length: int, seed: int, source: str = "goals") -> tup
         seed: of the paths and of the split.
         source: where they come from.
     """
-    drawn = choose("source", source, SOURCES)(paths, length, generator(seed, "study"))
-    return Recorded(drawn, stride=STRIDE).split(0.2, seed)
+    paths_drawn = choose("source", source, SOURCES)(paths, length, generator(seed, "study"))
+    return Recorded(paths_drawn, stride=STRIDE).split(0.2, seed)
 
 
 def train_encoder(
@@ -82,6 +81,6 @@ def sampled(recorded: Recorded, count: int = 40_000) -> tuple[np.ndarray, np.nda
         index = np.linspace(0, recorded.pairs - 1, min(count, recorded.pairs)).astype(np.int64)
         return (*recorded.states_at(index), np.ones(len(index)))
     places = (np.arange(count) + 0.5) / count
-    drawn = np.searchsorted(np.cumsum(recorded.weights), places).clip(max=recorded.pairs - 1)
-    index, weights = np.unique(drawn, return_counts=True)
+    indices = np.searchsorted(np.cumsum(recorded.weights), places).clip(max=recorded.pairs - 1)
+    index, weights = np.unique(indices, return_counts=True)
     return (*recorded.states_at(index), weights.astype(np.float64))

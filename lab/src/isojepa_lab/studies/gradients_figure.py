@@ -19,8 +19,8 @@ def draw(rows: Sequence[dict[str, Any]], bound: float) -> Figure:
         (panels[0], "outlier", "One outlier"),
         (panels[1], "scale", "All samples scaled"),
     ):
-        own = [row for row in rows if row["part"] == kind]
-        for k, row in enumerate(own):
+        subset = [row for row in rows if row["part"] == kind]
+        for k, row in enumerate(subset):
             axes.loglog(
                 row["magnitudes"],
                 np.maximum(row["largest"], 1e-4),

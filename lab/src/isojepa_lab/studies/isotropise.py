@@ -1,6 +1,6 @@
 """How much of the world is recovered as recorded pairs are made more isotropic.
 
-Trajectories of a goal-directed arm (`isojepa.worlds.GoalReaching`) break what the theorems ask for: a
+Trajectories of a goal-directed arm (`isojepa.data.GoalReaching`) break what the theorems ask for: a
 bimodal wrist, unequal rates, noise that depends on the state. `isotropise` turns a knob from the data as
 they are towards the Gaussian world. At each dose an encoder is trained on the weighted pairs, seen through
 a nonlinear lift into eight dimensions, and scored on held-out paths (a) under the data's own law and (b)
@@ -23,12 +23,11 @@ import torch
 import tyro
 from torch import Tensor
 
-from isojepa.isotropise.isotropise import Isotropised, isotropise
-from isojepa.isotropise.weighing import common_rho, measure_pairs
+from isojepa.data import OrnsteinUhlenbeck
+from isojepa.data.reweighting import Isotropized, common_rho, isotropize, measure_pairs
+from isojepa.data.trajectories import Recorded
 from isojepa.seeds import generator
 from isojepa.terminal import Console
-from isojepa.worlds import OrnsteinUhlenbeck
-from isojepa.worlds.trajectories import Recorded
 from isojepa_lab.studies.goal_paths import FITTED, OBJECTIVES, STRIDE, draw_paths, sampled, train_encoder
 from isojepa_lab.studies.isotropise_figure import draw
 from isojepa_lab.studies.isotropise_page import page
@@ -108,7 +107,9 @@ class Study:
         for seed in range(self.seeds):
             for row in self.measure(seed):
                 rows.append(row)
-                r2 = "  ".join(f"{name} {np.round(own['data'], 2)}" for name, own in row["r2"].items())
+                r2 = "  ".join(
+                    f"{name} {np.round(r2_values['data'], 2)}" for name, r2_values in row["r2"].items()
+                )
                 console.print(
                     f"seed {seed} {row['method']:<9} {row['strength']:<4} stride {row['stride']:<2}  {r2}"
                 )
@@ -122,7 +123,7 @@ class Study:
     def measure(self, seed: int) -> Iterator[Row]:
         """All doses of one seed."""
         train, held_out = draw_paths(self.paths, self.length, seed, self.source)
-        first = isotropise(train, min(self.strengths), "moments", samples=FITTED)
+        first = isotropize(train, min(self.strengths), "moments", samples=FITTED)
         scores = score_laws(train, held_out, np.array(first.effect.scale), seed)
         yield self.row(train, "data", 0.0, scores, seed, tuple(OBJECTIVES))
         for method in WEIGHED:
@@ -151,11 +152,11 @@ class Study:
     ) -> Row:
         """A row at one strength; where too few effective pairs are left, only that."""
         try:
-            found = isotropise(train, strength, method, samples=FITTED)
+            weighted_pairs = isotropize(train, strength, method, samples=FITTED)
         except ValueError as error:
-            told = {"method": method, "strength": strength, "stride": train.stride, "refused": str(error)}
-            return {"seed": seed, **told, "r2": {}}
-        return self.row(found.recorded, method, strength, scores, seed, objectives, found)
+            result = {"method": method, "strength": strength, "stride": train.stride, "refused": str(error)}
+            return {"seed": seed, **result, "r2": {}}
+        return self.row(weighted_pairs.recorded, method, strength, scores, seed, objectives, weighted_pairs)
 
     def row(
         self,
@@ -165,7 +166,7 @@ class Study:
         scores: Scores,
         seed: int,
         objectives: tuple[str, ...],
-        found: Isotropised | None = None,
+        found: Isotropized | None = None,
     ) -> Row:
         """Measures of a law of pairs, what theory predicts for it, and what training on it reaches."""
         row: Row = {"seed": seed, "method": method, "strength": strength, "stride": STRIDE}
@@ -187,17 +188,17 @@ class Study:
     def train(self, process: Recorded | Ideal, objective: str, scores: Scores, seed: int) -> Row:
         """Held-out R^2 of each latent after training, under both laws."""
         encoder = train_encoder(process, OBJECTIVES[objective](), seed, self.steps, self.batch)
-        found = {}
+        r2_scores = {}
         for name, points in asdict(scores).items():
-            found[name] = r2_per_latent(encoder(points), points).tolist()
-        return found
+            r2_scores[name] = r2_per_latent(encoder(points), points).tolist()
+        return r2_scores
 
 
 def score_laws(train: Recorded, held_out: Recorded, scale: np.ndarray, seed: int) -> Scores:
     """States of held-out paths, and N(0, scale^2) cut to the box that the training states fill."""
     z, _ = held_out.sample(_SCORED, generator(seed, "score", "data"))
-    seen, _, _ = sampled(train)
-    low, high = np.quantile(seen, _SUPPORT, axis=0)
+    latents, _, _ = sampled(train)
+    low, high = np.quantile(latents, _SUPPORT, axis=0)
     draws = torch.randn(4 * _SCORED, train.dim, generator=generator(seed, "score", "gaussian"))
     points = draws.double().numpy() * scale
     inside = ((points >= low) & (points <= high)).all(1)

@@ -31,8 +31,8 @@ def draw(rows: Rows) -> Figure:
 
 
 def _methods(rows: Rows, stride: int) -> list[str]:
-    found = dict.fromkeys(row["method"] for row in rows if row["stride"] == stride)
-    return [name for name in found if name not in ("data", "ideal")]
+    methods = dict.fromkeys(row["method"] for row in rows if row["stride"] == stride)
+    return [name for name in methods if name not in ("data", "ideal")]
 
 
 def _colors(rows: Rows) -> dict[str, str]:
@@ -47,16 +47,22 @@ def _by_dose(axes: Axes, rows: Rows, stride: int, objective: str) -> None:
         for law, line in (("data", "-"), ("gaussian", ":")):
             points = [(0.0, *score(baseline, objective, law, _FAST))]
             for strength in strengths:
-                own = select(rows, method, strength, stride)
-                points.append((strength, *score(own, objective, law, _FAST)))
-            kept = np.array([point for point in points if not np.isnan(point[1])])
-            if not len(kept):
+                subset = select(rows, method, strength, stride)
+                points.append((strength, *score(subset, objective, law, _FAST)))
+            finite = np.array([point for point in points if not np.isnan(point[1])])
+            if not len(finite):
                 continue
             label = method if law == "data" else None
-            axes.plot(kept[:, 0], kept[:, 1], line, color=colors[method], linewidth=1.6, label=label)
+            axes.plot(finite[:, 0], finite[:, 1], line, color=colors[method], linewidth=1.6, label=label)
             if law == "data":
                 axes.errorbar(
-                    kept[:, 0], kept[:, 1], kept[:, 2], fmt="o", color=colors[method], markersize=4, capsize=2
+                    finite[:, 0],
+                    finite[:, 1],
+                    finite[:, 2],
+                    fmt="o",
+                    color=colors[method],
+                    markersize=4,
+                    capsize=2,
                 )
     ideal = score(select(rows, "ideal", 1.0, stride), objective, "data", _FAST)[0]
     if not np.isnan(ideal):
@@ -71,14 +77,16 @@ def _cost(axes: Axes, rows: Rows) -> None:
     for method, color in _colors(rows).items():
         points = []
         for strength in sorted({row["strength"] for row in rows if row["method"] == method}):
-            own = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
-            if own:
-                share = average(own, "effective_pairs") / average(own, "pairs")
-                points.append((100 * share, 1000 * average(own, "gaussianity")))
+            subset = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
+            if subset:
+                share = average(subset, "effective_pairs") / average(subset, "pairs")
+                points.append((100 * share, 1000 * average(subset, "gaussianity")))
         start = select(rows, "data", 0.0, 8)
         points.insert(0, (100.0, 1000 * average(start, "gaussianity")))
-        kept = np.array(points)
-        axes.semilogx(kept[:, 0], kept[:, 1], "o-", color=color, markersize=4, linewidth=1.4, label=method)
+        finite = np.array(points)
+        axes.semilogx(
+            finite[:, 0], finite[:, 1], "o-", color=color, markersize=4, linewidth=1.4, label=method
+        )
     axes.invert_xaxis()
     ticks = [100, 30, 10, 3, 1, 0.3]
     axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
@@ -89,16 +97,16 @@ def _cost(axes: Axes, rows: Rows) -> None:
 
 
 def _strides(axes: Axes, rows: Rows, names: Sequence[str]) -> None:
-    found = sorted({row["stride"] for row in rows if row["method"] == "data"})
+    strides = sorted({row["stride"] for row in rows if row["method"] == "data"})
     for name, color in zip(names, COLORS, strict=False):
         for latent, line in ((0, ":"), (_FAST, "-")):
-            values = np.array([score(select(rows, "data", 0.0, at), name, "data", latent) for at in found])
+            values = np.array([score(select(rows, "data", 0.0, at), name, "data", latent) for at in strides])
             label = f"{name}, {('shoulder', 'wrist')[latent]}"
             axes.errorbar(
-                found, values[:, 0], values[:, 1], fmt="o" + line, color=color, markersize=4, label=label
+                strides, values[:, 0], values[:, 1], fmt="o" + line, color=color, markersize=4, label=label
             )
     axes.set_xscale("log", base=2)
-    axes.set_xticks(found, labels=[str(at) for at in found])
+    axes.set_xticks(strides, labels=[str(at) for at in strides])
     plain_axes(axes, "The data as they are, by stride", "stride", "held-out R²")
     axes.set_ylim(-0.05, 1.08)
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower left")
@@ -106,9 +114,9 @@ def _strides(axes: Axes, rows: Rows, names: Sequence[str]) -> None:
 
 def _theory(axes: Axes, rows: Rows) -> None:
     for name, color in zip(objectives(rows), COLORS, strict=False):
-        own = [row for row in rows if name in row["r2"] and "predicted" in row]
-        predicted = [np.mean(row["predicted"]["data"]) for row in own]
-        measured = [np.mean(row["r2"][name]["data"]) for row in own]
+        subset = [row for row in rows if name in row["r2"] and "predicted" in row]
+        predicted = [np.mean(row["predicted"]["data"]) for row in subset]
+        measured = [np.mean(row["r2"][name]["data"]) for row in subset]
         axes.plot(predicted, measured, "o", color=color, markersize=4, alpha=0.7, label=name)
     axes.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8)
     plain_axes(

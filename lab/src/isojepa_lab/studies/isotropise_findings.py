@@ -76,8 +76,12 @@ def _numbers(rows: Rows) -> dict[str, Any]:
         return " → ".join(f"{value:.2f}" for value in values)
 
     def left(method: str, strength: float) -> float:
-        own = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
-        return 100 * fmean(row["effective_pairs"] / row["pairs"] for row in own) if own else math.nan
+        cell_strides = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
+        return (
+            100 * fmean(row["effective_pairs"] / row["pairs"] for row in cell_strides)
+            if cell_strides
+            else math.nan
+        )
 
     def measure(method: str, strength: float, key: str) -> float:
         return average(select(rows, method, strength, 8), key)
@@ -86,8 +90,8 @@ def _numbers(rows: Rows) -> dict[str, Any]:
         return fmean(row["ceiling"][1] for row in select(rows, method, strength, 8) if "ceiling" in row)
 
     def told_rho(method: str, strength: float) -> str:
-        own = [row["rho"] for row in select(rows, method, strength, 8) if "rho" in row]
-        return " / ".join(f"{fmean(rho[i] for rho in own):.3f}" for i in (0, -1))
+        cell_strides = [row["rho"] for row in select(rows, method, strength, 8) if "rho" in row]
+        return " / ".join(f"{fmean(rho[i] for rho in cell_strides):.3f}" for i in (0, -1))
 
     def predicted(stride: int) -> float:
         return fmean(row["predicted"]["data"][1] for row in select(rows, "data", 0.0, stride))
@@ -95,14 +99,16 @@ def _numbers(rows: Rows) -> dict[str, Any]:
     def gap(stride: int) -> float:
         """Rate of the third eigenfunction over that of the second."""
         values = [row["eigenvalues"] for row in select(rows, "data", 0.0, stride)]
-        return fmean(math.log(own[2]) / math.log(own[1]) for own in values)
+        return fmean(math.log(cell_strides[2]) / math.log(cell_strides[1]) for cell_strides in values)
 
     strides = sorted({row["stride"] for row in rows if row["method"] == "data"})
     start = select(rows, "data", 0.0, 8)
     doses = [strength for method, strength in cells(rows, 8) if method == "moments"]
-    own = [(cell, stride) for stride in strides for cell in cells(rows, stride)]
-    spreads = [score(select(rows, *cell, s), _STRONG, "data", k)[1] for cell, s in own for k in (0, 1)]
-    found: dict[str, Any] = {
+    cell_strides = [(cell, stride) for stride in strides for cell in cells(rows, stride)]
+    spreads = [
+        score(select(rows, *cell, s), _STRONG, "data", k)[1] for cell, s in cell_strides for k in (0, 1)
+    ]
+    numbers: dict[str, Any] = {
         "ceiling": wrist_ceiling("data", 0.0),
         "moments_left": ", ".join(f"{left('moments', strength):.2g}" for strength in doses),
         "reweight_ceiling": wrist_ceiling("reweight", 0.75),
@@ -123,16 +129,16 @@ def _numbers(rows: Rows) -> dict[str, Any]:
         "spread": max(value for value in spreads if not math.isnan(value)),
     }
     for name, objective in (("strong", _STRONG), ("weak", _WEAK), ("white", _WHITE)):
-        found[f"data_{name}"] = r2("data", 0.0, objective)
-        found[f"ideal_{name}"] = r2("ideal", 1.0, objective)
-        found[f"best_{name}"] = _best(strides, [r2("data", 0.0, objective, stride=at) for at in strides])
-        found[f"long_{name}"] = r2("data", 0.0, objective, stride=64)
-        found[f"shoulder_{name}"] = r2("data", 0.0, objective, 0, 64)
-        found[f"shoulder_rates_{name}"] = r2("rates", 1.0, objective, 0, 64)
+        numbers[f"data_{name}"] = r2("data", 0.0, objective)
+        numbers[f"ideal_{name}"] = r2("ideal", 1.0, objective)
+        numbers[f"best_{name}"] = _best(strides, [r2("data", 0.0, objective, stride=at) for at in strides])
+        numbers[f"long_{name}"] = r2("data", 0.0, objective, stride=64)
+        numbers[f"shoulder_{name}"] = r2("data", 0.0, objective, 0, 64)
+        numbers[f"shoulder_rates_{name}"] = r2("rates", 1.0, objective, 0, 64)
         for method in ("rates", "moments", "marginals", "reweight"):
-            found[f"{method}_{name}"] = curve(method, objective)
-            found[f"long_{method}_{name}"] = curve(method, objective, 64)
-    return found
+            numbers[f"{method}_{name}"] = curve(method, objective)
+            numbers[f"long_{method}_{name}"] = curve(method, objective, 64)
+    return numbers
 
 
 def _best(strides: Sequence[int], values: Sequence[float]) -> int:
@@ -150,8 +156,8 @@ def select(rows: Rows, method: str, strength: float, stride: int) -> Rows:
 
 def cells(rows: Rows, stride: int) -> list[tuple[str, float]]:
     """Methods and strengths at a stride, in the order they were run, the data first and the ideal last."""
-    found = dict.fromkeys((row["method"], row["strength"]) for row in rows if row["stride"] == stride)
-    return sorted(found, key=lambda cell: (cell[0] != "data", cell[0] == "ideal"))
+    settings_seen = dict.fromkeys((row["method"], row["strength"]) for row in rows if row["stride"] == stride)
+    return sorted(settings_seen, key=lambda cell: (cell[0] != "data", cell[0] == "ideal"))
 
 
 def average(rows: Rows, key: str) -> float:

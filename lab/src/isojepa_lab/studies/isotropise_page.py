@@ -38,7 +38,7 @@ At stride 8 the rates differ by {ratio:.2f}, where the theorems' argument needs 
 ## The knob at stride 8
 
 What each dose does to the pairs. Effective pairs are a share of the recorded ones; distances are in
-thousandths (see `isojepa.isotropise.weighing`); the ceiling is the largest R² of the wrist that an exactly
+thousandths (see `isojepa.data.reweighting`); the ceiling is the largest R² of the wrist that an exactly
 Gaussian embedding can have under the weighted law; the prediction is the R² of the best whitened embedding
 (first eigenfunctions, no training), scored on the data; from few effective pairs it is noise.
 
@@ -99,16 +99,16 @@ def _stride_table(rows: Rows) -> str:
     header = ["stride", "ρ, slow / fast", "rates, ratio", "Gaussianity", "transition", "predicted"]
     lines = []
     for stride in strides:
-        own = select(rows, "data", 0.0, stride)
+        subset = select(rows, "data", 0.0, stride)
         lines.append(
             [
                 stride,
-                _rho(own),
-                f"{average(own, 'isotropy'):.2f}",
-                f"{1000 * average(own, 'gaussianity'):.2f}",
-                f"{1000 * average(own, 'transition'):.2f}",
-                _predicted(own),
-                *(told(own, name, "data") for name in trained),
+                _rho(subset),
+                f"{average(subset, 'isotropy'):.2f}",
+                f"{1000 * average(subset, 'gaussianity'):.2f}",
+                f"{1000 * average(subset, 'transition'):.2f}",
+                _predicted(subset),
+                *(told(subset, name, "data") for name in trained),
             ]
         )
     return markdown_table([*header, *trained], lines)
@@ -135,26 +135,26 @@ def _dose_table(rows: Rows) -> str:
     ]
     lines = []
     for method, strength in cells(rows, 8):
-        own = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
-        refused = len(select(rows, method, strength, 8)) - len(own)
+        subset = [row for row in select(rows, method, strength, 8) if "effective_pairs" in row]
+        refused = len(select(rows, method, strength, 8)) - len(subset)
         if method == "ideal":
             continue
-        if not own:
+        if not subset:
             lines.append([named(method, strength), "too few", *["–"] * 7])
             continue
-        share = fmean(row["effective_pairs"] / row["pairs"] for row in own)
-        note = f" ({refused} of {refused + len(own)} seeds: too few)" if refused else ""
+        share = fmean(row["effective_pairs"] / row["pairs"] for row in subset)
+        note = f" ({refused} of {refused + len(subset)} seeds: too few)" if refused else ""
         lines.append(
             [
                 named(method, strength),
                 f"{100 * share:.1f} %{note}",
-                f"{average(own, 'effective_paths'):.0f}",
-                _rho(own),
-                f"{average(own, 'isotropy'):.2f}",
-                f"{1000 * average(own, 'gaussianity'):.2f}",
-                f"{1000 * average(own, 'transition'):.2f}",
-                f"{fmean(row['ceiling'][1] for row in own):.2f}",
-                _predicted(own),
+                f"{average(subset, 'effective_paths'):.0f}",
+                _rho(subset),
+                f"{average(subset, 'isotropy'):.2f}",
+                f"{1000 * average(subset, 'gaussianity'):.2f}",
+                f"{1000 * average(subset, 'transition'):.2f}",
+                f"{fmean(row['ceiling'][1] for row in subset):.2f}",
+                _predicted(subset),
             ]
         )
     return markdown_table([*header, "ceiling, wrist", "predicted"], lines)
@@ -165,8 +165,8 @@ def _trained_table(rows: Rows, stride: int) -> str:
     header = ["dose", *(f"{name}, {_NAMES[law]}" for name in names for law in _NAMES)]
     lines = []
     for method, strength in cells(rows, stride):
-        own = select(rows, method, strength, stride)
-        entries = [told(own, name, law) for name in names for law in _NAMES]
+        subset = select(rows, method, strength, stride)
+        entries = [told(subset, name, law) for name in names for law in _NAMES]
         if any(entry != "–" for entry in entries):
             lines.append([named(method, strength), *entries])
     return markdown_table(header, lines)

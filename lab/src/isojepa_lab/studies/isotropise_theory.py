@@ -59,15 +59,15 @@ def slow_features(
 def ceiling(z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Largest R^2 of each latent (n, dim) from a Gaussian embedding, under the weights (n,)."""
     share = weights / weights.sum()
-    found = []
+    values = []
     for column in z.T:
         order = np.argsort(column)
         mass = share[order]
         level = np.cumsum(mass) - mass / 2  # the middle of each sample's share
         gaussian = scipy.stats.norm.ppf(np.clip(level, 1e-12, 1 - 1e-12))
-        centred = column[order] - mass @ column[order]
-        found.append((mass @ (centred * gaussian)) ** 2 / (mass @ centred**2))
-    return np.array(found)
+        centered = column[order] - mass @ column[order]
+        values.append((mass @ (centered * gaussian)) ** 2 / (mass @ centered**2))
+    return np.array(values)
 
 
 def r2_per_latent(h: np.ndarray, z: np.ndarray) -> np.ndarray:

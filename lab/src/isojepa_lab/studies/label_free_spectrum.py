@@ -27,13 +27,7 @@ from torch import Tensor
 
 from isojepa.certificates.lags import LagSpectrum, measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
-from isojepa.encoders import MLP
-from isojepa.encoders.model import embed
-from isojepa.objectives import LeJEPA
-from isojepa.seeds import generator
-from isojepa.terminal import Console
-from isojepa.training import fit
-from isojepa.worlds import (
+from isojepa.data import (
     AdditiveCoupling,
     AffineCoupling,
     Mixing,
@@ -43,7 +37,13 @@ from isojepa.worlds import (
     Spiral,
     World,
 )
-from isojepa.worlds.mixings import orthogonal
+from isojepa.data.world import orthogonal
+from isojepa.encoders import MLP
+from isojepa.encoders.model import embed
+from isojepa.objectives import LeJEPA
+from isojepa.seeds import generator
+from isojepa.terminal import Console
+from isojepa.training import fit
 from isojepa_lab.studies.label_free_spectrum_page import draw, page
 from isojepa_lab.studies.results import write_figure, write_results
 
@@ -166,9 +166,12 @@ class Study:
             truth = case.truth()
             for seed in range(self.seeds):
                 h = case.path(self.paths, self.steps, seed)
-                rows += [self._measure(case, h, truth, seed, known) for known in (False, True)]
-            own = [row for row in rows if row["case"] == case.name and not row["known"]]
-            middle, answered = np.mean([row["linear"] for row in own]), sum(row["answered"] for row in own)
+                rows += [self._measure(case, h, truth, seed, rate_known) for rate_known in (False, True)]
+            subset = [row for row in rows if row["case"] == case.name and not row["known"]]
+            middle, answered = (
+                np.mean([row["linear"] for row in subset]),
+                sum(row["answered"] for row in subset),
+            )
             console.print(f"{case.name:<42} labelled {truth:.3f}  free {middle:.3f}  answered {answered}")
         rows += [row for share in (0.0, 0.03) for size in self.sizes for row in self._widths(share, size)]
         write_figure(self.out / "label_free_spectrum.png", draw(rows))
@@ -181,7 +184,7 @@ class Study:
         console.print(f"{self.out / 'label_free_spectrum.md'}  {seconds:.0f} s")
 
     def _measure(self, case: Case, h: np.ndarray, truth: float, seed: int, known: bool) -> Row:
-        found = measure_lags(h, rate=case.rate if known else None, draws=self.draws, seed=seed)
+        estimate = measure_lags(h, rate=case.rate if known else None, draws=self.draws, seed=seed)
         row = {
             "part": "cases",
             "case": case.name,
@@ -191,29 +194,29 @@ class Study:
             "true_rate": case.rate,
             "labelled": truth,
         }
-        row |= _numbers(found)
+        row |= _numbers(estimate)
         if seed == 0 and not known:
             row |= {
-                "lags": found.lags,
-                "curve": [one.estimate for one in found.curve],
-                "fitted": found.fitted,
+                "lags": estimate.lags,
+                "curve": [one.estimate for one in estimate.curve],
+                "fitted": estimate.fitted,
             }
         return row
 
     def _widths(self, share: float, size: int) -> Iterator[Row]:
         """The interval by the number of trajectories."""
         case = Case("sizes", ou(2), quadratic(share))
-        for seed, known in itertools.product(range(3), (False, True)):
+        for seed, rate_known in itertools.product(range(3), (False, True)):
             h = case.path(size, self.steps, seed)
-            found = measure_lags(h, rate=case.rate if known else None, draws=self.draws, seed=seed)
+            estimate = measure_lags(h, rate=case.rate if rate_known else None, draws=self.draws, seed=seed)
             yield {
                 "part": "sizes",
                 "seed": seed,
                 "paths": size,
-                "known": known,
+                "known": rate_known,
                 "labelled": 1 - share,
                 "decays": size * self.steps * case.rate,
-                **_numbers(found),
+                **_numbers(estimate),
             }
 
 

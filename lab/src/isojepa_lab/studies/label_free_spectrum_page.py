@@ -54,11 +54,11 @@ the interval's width shrinks with the number of decays seen, paths times steps t
 
 def page(rows: Rows, settings: Mapping[str, Any]) -> str:
     """The study's rows as Markdown."""
-    own = [row for row in rows if row["part"] == "cases"]
+    subset = [row for row in rows if row["part"] == "cases"]
     return PAGE.format(
         **settings,
-        unknown=_table([row for row in own if not row["known"]]),
-        known=_table([row for row in own if row["known"]]),
+        unknown=_table([row for row in subset if not row["known"]]),
+        known=_table([row for row in subset if row["known"]]),
         widths=_size_table([row for row in rows if row["part"] == "sizes"]),
         summary=summary(rows),
         latents=LATENTS,
@@ -67,31 +67,32 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
 
 def summary(rows: Rows) -> str:
     """What the rows say, in a list; docs/spectrum.md has it too."""
-    own = [row for row in rows if row["part"] == "cases"]
+    subset = [row for row in rows if row["part"] == "cases"]
     lines = []
-    for known in (False, True):
-        meant = [row for row in own if row["known"] == known and row["meant"]]
+    for rate_known in (False, True):
+        meant = [row for row in subset if row["known"] == rate_known and row["meant"]]
         answered = [row for row in meant if row["answered"]]
         errors = [row["linear"] - row["labelled"] for row in answered] or [0.0]
         share = sum(map(held, answered)) / max(1, len(answered))
         off, middle, most = np.mean(errors), np.median(np.abs(errors)), max(map(abs, errors))
         lines.append(
-            f"- Rate {'known' if known else 'unknown'}: {len(answered)} of {len(meant)} measurements were "
+            f"- Rate {'known' if rate_known else 'unknown'}: "
+            f"{len(answered)} of {len(meant)} measurements were "
             f"answered. The 95 % interval\n  held the labelled share in {share:.0%} of these; the answers "
             f"were off by {off:+.3f} on average,\n  {middle:.3f} in the median, {most:.3f} at most."
         )
-    broken = [row for row in own if not row["meant"]]
+    broken = [row for row in subset if not row["meant"]]
     lines.append(
         "- Worlds of unequal rates, where every answer is wrong, were answered "
         f"{sum(row['answered'] for row in broken)} times in {len(broken)}."
     )
-    alone = [row for row in own if row["case"] == "degree 2 alone"]
+    alone = [row for row in subset if row["case"] == "degree 2 alone"]
     blind = [row for row in alone if not row["known"]]
-    seen = [row["high"] for row in alone if row["known"] and row["answered"]]
+    upper_ends = [row["high"] for row in alone if row["known"] and row["answered"]]
     lines.append(
         "- An embedding of degree 2 alone, which decays like a linear one of twice the rate, was refused "
         f"{sum(not row['answered'] for row in blind)} times\n  in {len(blind)}; with the rate known, the "
-        f"upper end of its linear share was {max(seen, default=float('nan')):.3f} at most."
+        f"upper end of its linear share was {max(upper_ends, default=float('nan')):.3f} at most."
     )
     return "\n".join(lines)
 
@@ -104,15 +105,15 @@ def held(row: Mapping[str, Any]) -> bool:
 def _table(rows: Rows) -> str:
     cells = []
     for case in dict.fromkeys(row["case"] for row in rows):
-        own = [row for row in rows if row["case"] == case]
-        answered = [row for row in own if row["answered"]]
-        labelled = f"{own[0]['labelled']:.3f}" if own[0]["meant"] else "(no one rate)"
+        subset = [row for row in rows if row["case"] == case]
+        answered = [row for row in subset if row["answered"]]
+        labelled = f"{subset[0]['labelled']:.3f}" if subset[0]["meant"] else "(no one rate)"
         answer = "none"
         if answered:
             middle, low, high = (np.mean([row[key] for row in answered]) for key in ("linear", "low", "high"))
             answer = f"{middle:.3f} [{low:.3f}, {high:.3f}]"
-        holds = f"{sum(map(held, own))} of {len(own)}" if own[0]["meant"] else ""
-        cells.append([case, labelled, answer, f"{len(answered)} of {len(own)}", holds, _why(own)])
+        holds = f"{sum(map(held, subset))} of {len(subset)}" if subset[0]["meant"] else ""
+        cells.append([case, labelled, answer, f"{len(answered)} of {len(subset)}", holds, _why(subset)])
     return markdown_table(
         [
             "embedding",
@@ -141,8 +142,8 @@ def _why(rows: Rows) -> str:
         "Time has": "irreversible",
         "Mean or": "drift",
     }
-    given = [reason for row in rows for reason in row["reasons"]]
-    named = [next((word for key, word in words.items() if one.startswith(key)), "other") for one in given]
+    reasons = [reason for row in rows for reason in row["reasons"]]
+    named = [next((word for key, word in words.items() if one.startswith(key)), "other") for one in reasons]
     return ", ".join(dict.fromkeys(named))
 
 
@@ -150,13 +151,13 @@ def _size_table(rows: Rows) -> str:
     cells = []
     for labelled in dict.fromkeys(row["labelled"] for row in rows):
         for paths in dict.fromkeys(row["paths"] for row in rows):
-            own = [row for row in rows if row["labelled"] == labelled and row["paths"] == paths]
+            subset = [row for row in rows if row["labelled"] == labelled and row["paths"] == paths]
             spans = []
-            for known in (False, True):
-                each = [row for row in own if row["known"] == known]
+            for rate_known in (False, True):
+                each = [row for row in subset if row["known"] == rate_known]
                 middle, low, high = (np.mean([row[key] for row in each]) for key in ("linear", "low", "high"))
                 spans.append(f"{middle:.3f} [{low:.3f}, {high:.3f}]")
-            cells.append([f"{labelled:.2f}", paths, f"{own[0]['decays']:,.0f}", *spans])
+            cells.append([f"{labelled:.2f}", paths, f"{subset[0]['decays']:,.0f}", *spans])
     return markdown_table(["labelled", "paths", "decays seen", "rate unknown", "rate known"], cells)
 
 
@@ -164,16 +165,16 @@ def draw(rows: Rows) -> Figure:
     """Labelled against label-free, for both; example curves; widths."""
     figure = Figure(figsize=(13, 8.6), dpi=90, layout="constrained")
     panels = figure.subplots(2, 2)
-    own = [row for row in rows if row["part"] == "cases"]
-    for axes, known in ((panels[0, 0], False), (panels[0, 1], True)):
-        _scatter(axes, [row for row in own if row["known"] == known and row["meant"]])
+    subset = [row for row in rows if row["part"] == "cases"]
+    for axes, rate_known in ((panels[0, 0], False), (panels[0, 1], True)):
+        _scatter(axes, [row for row in subset if row["known"] == rate_known and row["meant"]])
         plain_axes(
             axes,
-            f"Linear share, rate {'known' if known else 'unknown'} (hollow: refused)",
+            f"Linear share, rate {'known' if rate_known else 'unknown'} (hollow: refused)",
             "labelled",
             "label-free, 95 % interval",
         )
-    _curves(panels[1, 0], [row for row in own if "curve" in row])
+    _curves(panels[1, 0], [row for row in subset if "curve" in row])
     _widths(panels[1, 1], [row for row in rows if row["part"] == "sizes"])
     return figure
 
@@ -191,8 +192,14 @@ def _scatter(axes: Axes, rows: Rows) -> None:
 
 
 def _curves(axes: Axes, rows: Rows) -> None:
-    shown = ("rotation, ρ 0.95", "20 % of degree 2", "sinusoid as it is", "degree 2 alone", "spiral as it is")
-    for color, name in zip(COLORS, shown, strict=False):
+    cases_plotted = (
+        "rotation, ρ 0.95",
+        "20 % of degree 2",
+        "sinusoid as it is",
+        "degree 2 alone",
+        "spiral as it is",
+    )
+    for color, name in zip(COLORS, cases_plotted, strict=False):
         for row in rows:
             if row["case"] == name:
                 decays = np.array(row["lags"]) * row["true_rate"]
@@ -209,12 +216,12 @@ def _curves(axes: Axes, rows: Rows) -> None:
 
 def _widths(axes: Axes, rows: Rows) -> None:
     for labelled, marker in zip(dict.fromkeys(row["labelled"] for row in rows), ("o", "s"), strict=False):
-        for known, color in ((False, COLORS[1]), (True, COLORS[0])):
-            own = [row for row in rows if row["labelled"] == labelled and row["known"] == known]
-            label = f"{labelled:.0%} linear, rate {'known' if known else 'unknown'}"
-            sizes = sorted({row["decays"] for row in own})
+        for rate_known, color in ((False, COLORS[1]), (True, COLORS[0])):
+            subset = [row for row in rows if row["labelled"] == labelled and row["known"] == rate_known]
+            label = f"{labelled:.0%} linear, rate {'known' if rate_known else 'unknown'}"
+            sizes = sorted({row["decays"] for row in subset})
             widths = [
-                np.mean([max(row["high"] - row["low"], 1e-3) for row in own if row["decays"] == size])
+                np.mean([max(row["high"] - row["low"], 1e-3) for row in subset if row["decays"] == size])
                 for size in sizes
             ]
             axes.loglog(sizes, widths, marker + "-", color=color, linewidth=1, label=label)

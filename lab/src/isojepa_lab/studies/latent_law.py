@@ -8,10 +8,10 @@ plateau depends on the world and on where recovery is scored.
     isojepa sweep latent_law && isojepa study report latent_law
 
 Published: Figure 4b and Appendix H of Klindt, LeCun & Balestriero (2026), the generalised normal law with
-alpha = 2^-3 ... 2^5 on four mixings, as noisy copies of a hidden centre and scored on the grid [-3, 3]^2.
+alpha = 2^-3 ... 2^5 on four mixings, as noisy copies of a hidden center and scored on the grid [-3, 3]^2.
 Here the same law is put into three worlds:
 
-    noisy-copies   what was published: both views are the centre plus noise, centre and noise of the law
+    noisy-copies   what was published: both views are the center plus noise, center and noise of the law
     langevin       the diffusion that is stationary with the law: the world of Theorem 2
     copula         monotone images of a Gaussian process: the law with the Gaussian's copula
 """
@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from isojepa.config import Config
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.registry import Spec, make
+from isojepa.registry import Spec, build_spec
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
 from isojepa_lab.studies.settings import (
@@ -90,7 +90,9 @@ def _published(alpha: float, mixing: str, name: str, seed: int) -> Cell:
 
 
 def _world(world: str, alpha: float, mixing: str) -> Spec:
-    spec: Spec = make("world", process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing)
+    spec: Spec = build_spec(
+        "world", process=world, rho=RHO, law="generalized-normal", shape=alpha, mixing=mixing
+    )
     return spec
 
 

@@ -37,10 +37,10 @@ def of_objective(rows: Sequence[Row], objective: str) -> list[Row]:
 
 def curve_of(rows: Sequence[Row], score: str) -> dict[float, float]:
     """alpha -> mean of a score over mixings and seeds."""
-    found = {
+    by_alpha = {
         alpha: mean([row for row in rows if row.labels["alpha"] == alpha], score) for alpha in alphas_of(rows)
     }
-    return {alpha: value for alpha, value in found.items() if value is not None}
+    return {alpha: value for alpha, value in by_alpha.items() if value is not None}
 
 
 def peak(rows: Sequence[Row], score: str) -> float | None:
@@ -68,7 +68,7 @@ def plateau(rows: Sequence[Row], score: str) -> tuple[float, float] | None:
 def lost_latent(row: Row, gaussian: float) -> bool:
     """Whether a direction of the plane is not in the embedding: half of the R^2 of a Gaussian one, or less.
 
-    The direction need not be a latent's own, so the R^2 of single latents does not tell.
+    The direction need not be a latent's own, so the R^2 of single latents is not enough.
     """
     r2 = measured(row, "r2")
     return r2 is not None and r2 < LOST * gaussian

@@ -17,7 +17,7 @@ from isojepa_lab.studies.results import COLORS, plain_axes
 from isojepa_lab.studies.study import Row
 
 _LOWEST = 1e-3  # orthogonality error that is drawn
-_LEAST = 1e-3  # of 1 - R^2 that is drawn
+_PLOT_FLOOR = 1e-3  # of 1 - R^2 that is drawn
 
 
 def draw_by_world(lines: Lines, theory: Mapping[tuple[str, float], Expected]) -> Figure:
@@ -36,15 +36,15 @@ def draw_by_world(lines: Lines, theory: Mapping[tuple[str, float], Expected]) ->
                 zorder=3,
             )
             for objective, color in _colors(lines).items():
-                own = of_objective(rows, objective)
-                for some in grouped(own, "mixing").values():
+                subset = of_objective(rows, objective)
+                for some in grouped(subset, "mixing").values():
                     draw(curve_of(some, "r2"), "-", color=color, linewidth=0.7, alpha=0.35)
-                draw(curve_of(own, "r2"), "o-", color=color, linewidth=1.8, markersize=3.5)
+                draw(curve_of(subset, "r2"), "o-", color=color, linewidth=1.8, markersize=3.5)
             word = "1 - R² on samples" if missing else "R² on samples"
             _law_axes(axes, rows, "" if missing else name, "" if index else word)
         panels[0, index].set_ylim(-0.08, 1.03)
         panels[1, index].set_yscale("log")
-        panels[1, index].set_ylim(_LEAST, 1.3)
+        panels[1, index].set_ylim(_PLOT_FLOOR, 1.3)
     theory_lines = {
         "theory, white": Line2D([], [], color=INK, linestyle="--", linewidth=1.2),
         "theory, Gaussian": Line2D([], [], color=QUIET, linestyle=":", linewidth=1.4),
@@ -56,7 +56,7 @@ def draw_by_world(lines: Lines, theory: Mapping[tuple[str, float], Expected]) ->
 def _draw(axes: Axes, curve: Mapping[float, float | None], style: str, missing: bool, **look: Any) -> None:
     """A curve over alpha, or what is missing to 1 of it."""
     x, y = _xy(curve.items())
-    axes.plot(x, np.maximum(1 - np.array(y), _LEAST) if missing else y, style, **look)
+    axes.plot(x, np.maximum(1 - np.array(y), _PLOT_FLOOR) if missing else y, style, **look)
 
 
 def draw_by_mixing(lines: Lines, score: str) -> Figure:
@@ -65,9 +65,9 @@ def draw_by_mixing(lines: Lines, score: str) -> Figure:
     figure, panels = _panels(len(lines), len(mixings), height=2.5, width=3.0)
     for across, (name, rows) in zip(panels, lines.items(), strict=False):
         for axes, mixing in zip(across, mixings, strict=False):
-            own = [row for row in rows if row.labels["mixing"] == mixing]
+            subset = [row for row in rows if row.labels["mixing"] == mixing]
             for objective, color in _colors(lines).items():
-                some = of_objective(own, objective)
+                some = of_objective(subset, objective)
                 axes.plot(*_xy(curve_of(some, score).items()), "o-", color=color, linewidth=1.5, markersize=3)
             _law_axes(axes, rows, f"{name}, {mixing}", "R² on the grid" if axes is across[0] else "")
             axes.set_ylim(-0.05, 1.03)
@@ -116,8 +116,8 @@ def _law_axes(axes: Axes, rows: Sequence[Row], title: str, y: str) -> None:
 def _colors(lines: Lines) -> dict[str, str]:
     names = sorted({str(row.labels["objective"]) for rows in lines.values() for row in rows})
     order = ("SIGReg", "whitening", "InfoNCE", "VICReg")
-    known = [name for name in order if name in names] + [name for name in names if name not in order]
-    return {name: COLORS[(order.index(name) if name in order else 4) % len(COLORS)] for name in known}
+    ordered = [name for name in order if name in names] + [name for name in names if name not in order]
+    return {name: COLORS[(order.index(name) if name in order else 4) % len(COLORS)] for name in ordered}
 
 
 def _legend(figure: Figure, lines: Lines, more: Mapping[str, Line2D] | None = None) -> None:
@@ -138,5 +138,5 @@ def _legend(figure: Figure, lines: Lines, more: Mapping[str, Line2D] | None = No
 
 
 def _xy(points: Iterable[tuple[float, float | None]]) -> tuple[list[float], list[float]]:
-    known = [(x, y) for x, y in points if y is not None]
-    return [x for x, _ in known], [y for _, y in known]
+    finite = [(x, y) for x, y in points if y is not None]
+    return [x for x, _ in finite], [y for _, y in finite]

@@ -33,7 +33,9 @@ from isojepa_lab.studies.study import Row
 def findings(rows: Sequence[Row]) -> Findings:
     """Tables, figures and sentences of what is there, whether or not all cells are."""
     lines = lines_of(rows)
-    theory = {(name, alpha): _said(own, alpha) for name, own in lines.items() for alpha in alphas_of(own)}
+    theory = {
+        (name, alpha): _said(group, alpha) for name, group in lines.items() for alpha in alphas_of(group)
+    }
     objectives = list(dict.fromkeys(str(row.labels["objective"]) for row in rows))
     summary = [
         peak_sentences(lines),
@@ -81,18 +83,18 @@ def _between(lines: Lines) -> dict[tuple[str, float], Expected]:
     """Theory between the laws that were run, where it changes fast: from the Laplace law to the Gaussian."""
     steps = [2.0 ** (k / 4) for k in (1, 2, 3, 6)]
     return {
-        (name, alpha): _said(own, alpha)
-        for name, own in lines.items()
-        if min(alphas_of(own)) <= 1 and max(alphas_of(own)) > GAUSSIAN
+        (name, alpha): _said(group, alpha)
+        for name, group in lines.items()
+        if min(alphas_of(group)) <= 1 and max(alphas_of(group)) > GAUSSIAN
         for alpha in steps
     }
 
 
 def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
     entries: list[dict[str, Value]] = []
-    for name, own in lines.items():
-        for alpha in alphas_of(own):
-            here = [row for row in own if row.labels["alpha"] == alpha]
+    for name, group in lines.items():
+        for alpha in alphas_of(group):
+            here = [row for row in group if row.labels["alpha"] == alpha]
             said = theory[name, alpha]
             entry: dict[str, Value] = {
                 "world": name,
@@ -131,14 +133,14 @@ def _by_law(lines: Lines, objectives: Sequence[str], theory: Theory) -> Table:
 
 def _peaks(lines: Lines) -> Table:
     entries: list[dict[str, Value]] = []
-    for name, own in lines.items():
-        for (objective,), rows in grouped(own, "objective").items():
+    for name, group in lines.items():
+        for (objective,), rows in grouped(group, "objective").items():
             entry: dict[str, Value] = {"world": name, "objective": str(objective)}
             for score in SCORES:
                 peaks = [peak(some, score) for some in grouped(rows, "mixing").values()]
                 entry[score] = ", ".join(f"{alpha:g}" for alpha in peaks if alpha is not None)
             entries.append(entry)
-    mixings = list(dict.fromkeys(str(row.labels["mixing"]) for own in lines.values() for row in own))
+    mixings = list(dict.fromkeys(str(row.labels["mixing"]) for group in lines.values() for row in group))
     return Table(
         name="peaks",
         title="Where recovery peaks: alpha of the highest R², mixing by mixing",
@@ -154,8 +156,8 @@ def _peaks(lines: Lines) -> Table:
 
 def _plateaus(lines: Lines) -> Table:
     entries: list[dict[str, Value]] = []
-    for name, own in lines.items():
-        for (objective,), rows in grouped(own, "objective").items():
+    for name, group in lines.items():
+        for (objective,), rows in grouped(group, "objective").items():
             entry: dict[str, Value] = {"world": name, "objective": str(objective)}
             for score in SCORES:
                 reach = plateau(rows, score)
@@ -178,8 +180,8 @@ def _plateaus(lines: Lines) -> Table:
 def _each(lines: Lines) -> Table:
     scores = ("r2", "r2_grid", "orthogonality_error", "orthogonality_grid")
     entries: list[dict[str, Value]] = []
-    for name, own in lines.items():
-        for (mixing, alpha, objective), rows in grouped(own, "mixing", "alpha", "objective").items():
+    for name, group in lines.items():
+        for (mixing, alpha, objective), rows in grouped(group, "mixing", "alpha", "objective").items():
             entry: dict[str, Value] = {
                 "world": name,
                 "mixing": mixing,

@@ -21,9 +21,9 @@ from isojepa_lab.studies.latent_law_theory import Expected
 from isojepa_lab.studies.measured import grouped, mean, measured, told, unscored, values
 from isojepa_lab.studies.study import Row
 
-_FEWEST = 3  # mixings from which a lead is told to be clear
+_FEWEST = 3  # mixings from which a lead is called clear
 _CLOSE = 0.005  # difference of R^2 that training leaves at the Gaussian, where theory says 1
-_NEAR = 0.02  # mean distance of R^2 from its prediction up to which theory explains it
+_PREDICTION_TOLERANCE = 0.02  # mean distance of R^2 from its prediction up to which theory explains it
 _HEAVY = 0.5  # R^2 below which heavy tails are lost
 
 Theory = Mapping[tuple[str, float], Expected]  # (line, alpha) -> what theory says
@@ -31,11 +31,11 @@ Theory = Mapping[tuple[str, float], Expected]  # (line, alpha) -> what theory sa
 
 def peak_sentences(lines: Lines) -> str:
     """How often recovery is best at the Gaussian, and what is lost on either side of it."""
-    curves = [rows for own in lines.values() for rows in grouped(own, "mixing", "objective").values()]
+    curves = [rows for group in lines.values() for rows in grouped(group, "mixing", "objective").values()]
     at = {score: [alpha for rows in curves if (alpha := peak(rows, score)) is not None] for score in SCORES}
     if not at["r2"]:
         return "There are not laws enough on both sides of the Gaussian to say where recovery peaks."
-    count = {score: sum(alpha == GAUSSIAN for alpha in found) for score, found in at.items()}
+    count = {score: sum(alpha == GAUSSIAN for alpha in values_at) for score, values_at in at.items()}
     above = [
         max(curve.values()) - curve[GAUSSIAN]
         for rows in curves
@@ -90,9 +90,9 @@ def _change(curves: Sequence[Sequence[Row]], score: str, side: int) -> float | N
 def theory_sentences(lines: Lines, theory: Theory) -> str:
     """How near the runs come to what theory says, at the Gaussian and beyond."""
     sentences, beyond = [], []
-    for name, own in lines.items():
+    for name, group in lines.items():
         parts = []
-        for (objective,), rows in grouped(own, "objective").items():
+        for (objective,), rows in grouped(group, "objective").items():
             gaps = [_gaps(name, rows, theory, flat) for flat in (False, True)]
             if any(gaps):
                 parts.append(
@@ -104,7 +104,7 @@ def theory_sentences(lines: Lines, theory: Theory) -> str:
     if not sentences:
         return ""
     near = [abs(gap) for gap in beyond]
-    start = "Theory explains the size of it. " if near and fmean(near) < _NEAR else ""
+    start = "Theory explains the size of it. " if near and fmean(near) < _PREDICTION_TOLERANCE else ""
     text = (
         f"{start}The best white embedding shows the slowest function of each "
         "latent, which is the latent itself for the Gaussian alone; for flat laws it is nearly so, for "
@@ -122,15 +122,15 @@ def theory_sentences(lines: Lines, theory: Theory) -> str:
 
 def _gaps(name: str, rows: Sequence[Row], theory: Theory, flat: bool) -> list[float]:
     """Measured minus predicted R^2 of runs with both latents, at the Gaussian or at flatter laws."""
-    found = []
+    gaps = []
     for row in rows:
         alpha, value = float(row.labels["alpha"]), measured(row, "r2")
         said = theory[name, alpha].white
         if value is None or said is None or lost_latent(row, theory[name, alpha].gaussian):
             continue
         if alpha > GAUSSIAN if flat else alpha == GAUSSIAN:
-            found.append(value - said)
-    return found
+            gaps.append(value - said)
+    return gaps
 
 
 def plateau_sentences(lines: Lines) -> str:
@@ -138,8 +138,8 @@ def plateau_sentences(lines: Lines) -> str:
     sentences = []
     signs: dict[str, list[float]] = {score: [] for score in SCORES}
     most = 0
-    for name, own in lines.items():
-        both = [of_objective(own, objective) for objective in ("SIGReg", "whitening")]
+    for name, group in lines.items():
+        both = [of_objective(group, objective) for objective in ("SIGReg", "whitening")]
         if not all(both):
             continue
         told_scores = []
@@ -155,18 +155,19 @@ def plateau_sentences(lines: Lines) -> str:
             sentences.append(f"{name} {' and '.join(told_scores)}")
     if not sentences:
         return ""
-    seen = {score: sum(sign > 0 for sign in own) for score, own in signs.items()}
+    positive = {score: sum(sign > 0 for sign in group) for score, group in signs.items()}
     count = len(signs["r2"])
     if most < _FEWEST:
         answer = "There are too few mixings to say which of SIGReg and whitening leads for heavy tails"
-    elif seen["r2"] == seen["r2_grid"] == 0:
+    elif positive["r2"] == positive["r2_grid"] == 0:
         answer = "For heavy tails SIGReg does not clearly lead whitening, neither on samples nor on the grid"
-    elif seen["r2"] == 0:
+    elif positive["r2"] == 0:
         answer = "For heavy tails SIGReg clearly leads whitening on the grid alone, not on samples of the law"
     else:
         answer = (
-            f"For heavy tails SIGReg clearly leads whitening on samples in {seen['r2']} of {count} worlds, "
-            f"on the grid in {seen['r2_grid']}"
+            f"For heavy tails SIGReg clearly leads whitening on samples in "
+            f"{positive['r2']} of {count} worlds, "
+            f"on the grid in {positive['r2_grid']}"
         )
     return (
         f"{answer}. R² of SIGReg minus that of whitening below alpha 2, mean over laws and mixings ± "
@@ -178,12 +179,12 @@ def _leads(first: Sequence[Row], second: Sequence[Row], score: str) -> list[floa
     """Differences of a score on the heavy side: of each mixing the mean over laws."""
     ours = {place: mean(rows, score) for place, rows in grouped(first, "alpha", "mixing").items()}
     theirs = {place: mean(rows, score) for place, rows in grouped(second, "alpha", "mixing").items()}
-    found: dict[str, list[float]] = {}
+    leads: dict[str, list[float]] = {}
     for (alpha, mixing), mine in ours.items():
         other = theirs.get((alpha, mixing))
         if mine is not None and other is not None and float(alpha) < GAUSSIAN:
-            found.setdefault(str(mixing), []).append(mine - other)
-    return [fmean(own) for own in found.values()]
+            leads.setdefault(str(mixing), []).append(mine - other)
+    return [fmean(group) for group in leads.values()]
 
 
 def _error(leads: Sequence[float]) -> float:
@@ -192,7 +193,7 @@ def _error(leads: Sequence[float]) -> float:
 
 
 def _clear(leads: Sequence[float]) -> float:
-    """The sign of a mean that Student's t tells from 0 with 95 %; 0 otherwise, and for few mixings."""
+    """The sign of a mean that Student's t separates from 0 at 95 %; 0 otherwise, and for few mixings."""
     if len(leads) < _FEWEST:
         return 0.0
     middle, reach = fmean(leads), float(stdtrit(len(leads) - 1, 0.975))
@@ -202,16 +203,17 @@ def _clear(leads: Sequence[float]) -> float:
 def heavy_sentences(lines: Lines, theory: Theory) -> str:
     """What heavy tails do in each world."""
     parts, every = [], []
-    for name, own in lines.items():
-        heavy = [row for row in own if float(row.labels["alpha"]) < 1]
-        found = values(heavy, "r2")
-        if not found:
+    for name, group in lines.items():
+        heavy = [row for row in group if float(row.labels["alpha"]) < 1]
+        r2_values = values(heavy, "r2")
+        if not r2_values:
             continue
-        every += found
+        every += r2_values
         lowest = min(alphas_of(heavy))
         said = theory[name, lowest]
         parts.append(
-            f"in the {name} world R² below alpha 1 is {min(found):.2f} to {max(found):.2f} (an exactly "
+            f"in the {name} world R² below alpha 1 is "
+            f"{min(r2_values):.2f} to {max(r2_values):.2f} (an exactly "
             f"Gaussian embedding would give {said.gaussian:.2f} at alpha {lowest:g}, and pairs have a rank "
             f"correlation of {said.rank:.2f} there)"
         )
@@ -227,22 +229,22 @@ def heavy_sentences(lines: Lines, theory: Theory) -> str:
 def notes(rows: Sequence[Row]) -> list[str]:
     """What was run, what differs from the published, and why."""
     lost = unscored(rows)
-    found = [
+    sentences = [
         told(rows),
         "Every world can be drawn from at every alpha, so no cell is left out. But in the Langevin world, "
         "and for noisy copies, no function of the latents is the slowest when alpha is at most 1: the "
         "spectrum of the diffusion is continuous, from 1/2 on at alpha 1 and from 0 on below, and a far "
-        "noisy copy is far because its centre is. There is no prediction there; what is learned depends "
+        "noisy copy is far because its center is. There is no prediction there; what is learned depends "
         "on how far out the samples reach. In the copula world every law has the discrete spectrum of the "
         "Gaussian process.",
         "With heavy tails a correlation of 0.95 of z can go with nearly independent typical pairs: below "
         "alpha 1 a Langevin latent stays correlated by its rare excursions, while near the peak of the "
-        "law it forgets. The rank correlation shows it. In the copula world it is the same for every law.",
+        "law it loses. The rank correlation shows it. In the copula world it is the same for every law.",
         "Noisy copies, which were published, are exchangeable: both views have one law and their order "
-        "does not matter. But that law is not the one of alpha, it is the law of the centre plus noise, "
-        "nearer to the Gaussian; and 0.95 is the correlation of each copy with the centre, 0.9025 that of "
+        "does not matter. But that law is not the one of alpha, it is the law of the center plus noise, "
+        "nearer to the Gaussian; and 0.95 is the correlation of each copy with the center, 0.9025 that of "
         "the pair. Theory speaks of them too: the best white embedding is the first singular function of "
-        "a copy given its centre.",
+        "a copy given its center.",
         "R² on samples weighs latents as the world does. The published grid over [-3, 3]² is in-sample "
         "and weighs all places alike: for flat laws most of it lies beyond the samples, for heavy tails "
         "most of it is empty.",
@@ -259,7 +261,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
     if stuck:
         names = Counter(f"{row.labels['objective']} on {row.labels['mixing']}" for row in stuck)
         listed = ", ".join(f"{name} ({count})" for name, count in names.items())
-        found.append(
+        sentences.append(
             f"{len(stuck)} of the runs from alpha 2 up lost a latent: {listed}. Theory does not ask for "
             "that; it is where training stopped, and another seed may not. In trials such an embedding of "
             "the sinusoid held z1 with a sign that turns where z2 crosses 0: linear on either side, "
@@ -267,5 +269,5 @@ def notes(rows: Sequence[Row]) -> list[str]:
             "compared with theory."
         )
     if lost:
-        found.append(f"{len(lost)} runs could not be scored: their embeddings were not finite.")
-    return found
+        sentences.append(f"{len(lost)} runs could not be scored: their embeddings were not finite.")
+    return sentences

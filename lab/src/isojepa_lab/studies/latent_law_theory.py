@@ -13,7 +13,7 @@ into cells in which the masses of z given c are exact.
 
 No function is the best when alpha is at most 1. Far out in such a tail a Langevin path drifts back at a
 bounded speed (alpha = 1) or ever more slowly, so functions that live farther out are slower, without end;
-and a far noisy copy is far because its centre is, so both copies are far together. What the encoder takes
+and a far noisy copy is far because its center is, so both copies are far together. What the encoder takes
 there is decided by how far out the samples reach, not by the law.
 """
 
@@ -27,9 +27,9 @@ from scipy.special import gammaincc, ndtr, ndtri
 from scipy.stats import spearmanr
 
 from isojepa.certificates.eigenfunctions import predict_process, predict_r2
-from isojepa.laws import GeneralizedNormal, NormalScores
+from isojepa.data import Copula, Langevin, NoisyCopies
+from isojepa.distributions import GeneralizedNormal, NormalScores
 from isojepa.seeds import generator
-from isojepa.worlds import Copula, Langevin, NoisyCopies
 
 _CELLS = 400
 _REACH = 6.0  # of the cells, in normal scores
@@ -71,14 +71,14 @@ def noisy_copies(alpha: float, rho: float, cells: int = _CELLS) -> tuple[float |
     scores = np.linspace(-_REACH, _REACH, cells + 1)
     to_z = NormalScores(GeneralizedNormal(alpha)).to_z
     edges = to_z(torch.from_numpy(scores)).numpy()
-    centres = to_z(torch.from_numpy((scores[1:] + scores[:-1]) / 2)).numpy()
+    centers = to_z(torch.from_numpy((scores[1:] + scores[:-1]) / 2)).numpy()
     mass = np.diff(ndtr(scores)) / (1 - 2 * ndtr(-_REACH))
-    edges, middles = (rho + noise) * edges, (rho + noise) * centres  # as far as both parts together reach
-    kernel = np.diff(_below(alpha, (edges - rho * centres[:, None]) / noise), axis=1)
+    edges, middles = (rho + noise) * edges, (rho + noise) * centers  # as far as both parts together reach
+    kernel = np.diff(_below(alpha, (edges - rho * centers[:, None]) / noise), axis=1)
     kernel /= kernel.sum(1, keepdims=True)
     marginal = mass @ kernel
-    seen = marginal > 0
-    kernel, marginal, middles = kernel[:, seen], marginal[seen], middles[seen]
+    support = marginal > 0
+    kernel, marginal, middles = kernel[:, support], marginal[support], middles[support]
     share = np.cumsum(marginal) - marginal / 2
     gaussian = _r2(middles, ndtri(np.clip(share, 1e-16, 1 - 1e-16)), marginal)
     if alpha <= 1:

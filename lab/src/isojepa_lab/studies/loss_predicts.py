@@ -1,4 +1,4 @@
-"""Which loss tells how much was recovered?
+"""Which loss predicts how much was recovered?
 
 Claim: which of the held-out losses orders encoders by R^2 depends on the experiment: alignment among
 converged runs of the plane, as published, whitening over dimensions. Alignment depends on the correlation of

@@ -12,8 +12,8 @@ from isojepa_lab.studies.results import COLORS, plain_axes
 
 Runs = Sequence[Mapping[str, Any]]
 
-_LEAST = 1e-7  # of what is drawn on a logarithmic axis
-_SHOWN = 8  # correlations that get a colour of their own
+_PLOT_FLOOR = 1e-7  # of what is drawn on a logarithmic axis
+_SHOWN = 8  # correlations that get a color of their own
 
 
 def scatters(runs: Runs) -> Figure:
@@ -31,8 +31,8 @@ def scatters(runs: Runs) -> Figure:
         strict=True,
     ):
         for index, name in enumerate(dict.fromkeys(run["study"] for run in runs)):
-            own = [run for run in runs if run["study"] == name]
-            _points(axes, own, x, y, COLORS[index % len(COLORS)], name)
+            subset = [run for run in runs if run["study"] == name]
+            _points(axes, subset, x, y, COLORS[index % len(COLORS)], name)
         plain_axes(axes, "", across, up)
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -43,22 +43,22 @@ def scatters(runs: Runs) -> Figure:
 
 
 def by_correlation(runs: Runs) -> Figure:
-    """1 - R^2 over alignment and over the nonlinear share, coloured by correlation."""
+    """1 - R^2 over alignment and over the nonlinear share, colored by correlation."""
     figure = Figure(figsize=(10.5, 4.4), dpi=100, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     rhos = sorted({run["rho"] for run in runs if run["rho"] is not None}, key=lambda rho: -_count(runs, rho))
-    shown = sorted(rhos[:_SHOWN])
-    drawn = [{**run, "loss": max(1 - run["r2"], _LEAST)} for run in runs]
+    rhos_plotted = sorted(rhos[:_SHOWN])
+    floored = [{**run, "loss": max(1 - run["r2"], _PLOT_FLOOR)} for run in runs]
     for axes, key, title in (
         (panels[0], "alignment", "alignment"),
         (panels[1], "share", "nonlinear share at most, δ / (2ρ(1 − ρ) tr Cov(h))"),
     ):
-        rest = [run for run in drawn if run["rho"] not in shown]
+        rest = [run for run in floored if run["rho"] not in rhos_plotted]
         if rest:
             _points(axes, rest, key, "loss", QUIET, "others")
-        for index, rho in enumerate(shown):
-            own = [run for run in drawn if run["rho"] == rho]
-            _points(axes, own, key, "loss", COLORS[index % len(COLORS)], f"ρ {rho:.4g}")
+        for index, rho in enumerate(rhos_plotted):
+            subset = [run for run in floored if run["rho"] == rho]
+            _points(axes, subset, key, "loss", COLORS[index % len(COLORS)], f"ρ {rho:.4g}")
         plain_axes(axes, "", title, "1 − R²" if key == "alignment" else "")
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -73,8 +73,8 @@ def _count(runs: Runs, rho: float) -> int:
 def _points(axes: Axes, runs: Runs, x: str, y: str, color: str, name: str) -> None:
     pairs = [(run[x], run[y]) for run in runs if run[x] is not None and run[y] is not None]
     axes.plot(
-        [max(a, _LEAST) for a, _ in pairs],
-        [b if y == "r2" else max(b, _LEAST) for _, b in pairs],
+        [max(a, _PLOT_FLOOR) for a, _ in pairs],
+        [b if y == "r2" else max(b, _PLOT_FLOOR) for _, b in pairs],
         "o",
         color=color,
         markersize=4,

@@ -10,8 +10,8 @@ It needs the correlation of the pairs, but no latents.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from isojepa.certificates.intervals import Interval
 from isojepa.config import config_from
+from isojepa.statistics.intervals import Interval
 from isojepa_lab.studies.bound_page import cell_of
 from isojepa_lab.studies.bound_worlds import correlation
 from isojepa_lab.studies.findings import Findings, Picture, Table
@@ -54,7 +54,7 @@ def findings(rows: Sequence[Row]) -> Findings:
             ),
             Picture(
                 "correlation",
-                "All runs. Left: alignment orders encoders of one correlation (one colour), but not across "
+                "All runs. Left: alignment orders encoders of one correlation (one color), but not across "
                 "them. Right: the share of variance that can be nonlinear at most, by Theorem 3, which is "
                 "alignment with the correlation and the scale taken out.",
                 by_correlation(runs),
@@ -104,26 +104,26 @@ def _lines(runs: Sequence[Run]) -> list[dict[str, Any]]:
     plane = [run for run in zoomed if run["study"] != "scaling"]
     subsets += [(f"{_ZOOMED}, without scaling", plane, None)]
     for name in dict.fromkeys(run["study"] for run in runs):
-        own = [run for run in runs if run["study"] == name]
-        subsets += [(name, own, None), (f"{name}, within one ρ and dimension", own, _world)]
-        subsets += [(f"{name}, {_ALIVE}", [run for run in own if not run["collapsed"]], None)]
+        subset = [run for run in runs if run["study"] == name]
+        subsets += [(name, subset, None), (f"{name}, within one ρ and dimension", subset, _world)]
+        subsets += [(f"{name}, {_ALIVE}", [run for run in subset if not run["collapsed"]], None)]
         subsets += [(f"{name}, {_ZOOMED}", [run for run in zoomed if run["study"] == name], None)]
         both = [run for run in sigreg if run["study"] == name and run["r2"] > ZOOM]
         subsets += [(f"{name}, {_SIGREG}, {_ZOOMED}", both, None)]
-    found = []
+    lines = []
     for name, chosen, stratum in subsets:
         line: dict[str, Any] = {"subset": name, "runs": len(chosen)}
         for key in LOSSES:
-            own = [run for run in chosen if run[key] is not None]
+            subset = [run for run in chosen if run[key] is not None]
             line[key] = rank_correlation(
-                [run[key] for run in own],
-                [run["r2"] for run in own],
-                [run["cell"] for run in own],
-                None if stratum is None else [stratum(run) for run in own],
+                [run[key] for run in subset],
+                [run["r2"] for run in subset],
+                [run["cell"] for run in subset],
+                None if stratum is None else [stratum(run) for run in subset],
             )
-            line[f"{key}_runs"] = len(own)
-        found.append(line)
-    return [line for line in found if any(line[key] is not None for key in LOSSES)]
+            line[f"{key}_runs"] = len(subset)
+        lines.append(line)
+    return [line for line in lines if any(line[key] is not None for key in LOSSES)]
 
 
 def _world(run: Run) -> tuple[Any, ...]:
@@ -189,22 +189,27 @@ def _by_experiment(named: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _strongest(line: Mapping[str, Any] | None, where: str) -> str:
-    """Which of the losses orders the runs best; Theorem 3's quantities are told apart."""
+    """Which of the losses orders the runs best; Theorem 3's quantities are kept separate."""
     if line is None:
         return ""
-    known = {key: line[key] for key in ("total", "alignment", "sigreg", "whitening") if line[key] is not None}
-    most = max((line[f"{key}_runs"] for key in known), default=0)
-    # a loss that only some of the runs have is told, but not compared with those that all have
-    order = sorted((key for key in known if line[f"{key}_runs"] == most), key=lambda key: known[key].estimate)
+    correlations = {
+        key: line[key] for key in ("total", "alignment", "sigreg", "whitening") if line[key] is not None
+    }
+    most = max((line[f"{key}_runs"] for key in correlations), default=0)
+    # a loss that only some of the runs have is listed, but not compared with those that all have
+    order = sorted(
+        (key for key in correlations if line[f"{key}_runs"] == most),
+        key=lambda key: correlations[key].estimate,
+    )
     if not order:
         return ""
-    rest = [f"{LOSSES[key]} {known[key].estimate:+.2f}" for key in order[1:]]
+    rest = [f"{LOSSES[key]} {correlations[key].estimate:+.2f}" for key in order[1:]]
     rest += [
-        f"{LOSSES[key]} {known[key].estimate:+.2f} over the {line[f'{key}_runs']} runs that have one"
-        for key in known
+        f"{LOSSES[key]} {correlations[key].estimate:+.2f} over the {line[f'{key}_runs']} runs that have one"
+        for key in correlations
         if key not in order
     ]
-    text = f"{where} {LOSSES[order[0]]} is the loss that orders R² best, with {_told(known[order[0]])}"
+    text = f"{where} {LOSSES[order[0]]} is the loss that orders R² best, with {_told(correlations[order[0]])}"
     return f"{text}; {', '.join(rest)}." if rest else f"{text}."
 
 
@@ -216,7 +221,7 @@ def _told(interval: Interval) -> str:
 def _notes(rows: Sequence[Row]) -> list[str]:
     notes = [
         told(rows),
-        "Losses are held out: alignment (mean squared distance to the centre of the views), SIGReg in "
+        "Losses are held out: alignment (mean squared distance to the center of the views), SIGReg in "
         "batches of 256, and whitening are measured alike of every encoder, whatever it was trained with. "
         "The published scatter pools runs at several correlations, and its total is alignment + weight × "
         "SIGReg.",

@@ -19,20 +19,20 @@ def measured(row: Row, name: str) -> float | None:
 
 def values(rows: Iterable[Row], name: str) -> list[float]:
     """A score of all rows that have it."""
-    found = (measured(row, name) for row in rows)
-    return [value for value in found if value is not None]
+    measured_values = (measured(row, name) for row in rows)
+    return [value for value in measured_values if value is not None]
 
 
 def mean(rows: Iterable[Row], name: str) -> float | None:
     """Mean of a score over the rows that have it; None if none has."""
-    found = values(rows, name)
-    return fmean(found) if found else None
+    measured_values = values(rows, name)
+    return fmean(measured_values) if measured_values else None
 
 
 def spread(rows: Iterable[Row], name: str) -> float | None:
-    """Standard deviation of a score over the rows that have it; None for fewer than two."""
-    found = values(rows, name)
-    return stdev(found) if len(found) > 1 else None
+    """Standard deviation (std) of a score over the rows that have it; None for fewer than two."""
+    measured_values = values(rows, name)
+    return stdev(measured_values) if len(measured_values) > 1 else None
 
 
 def grouped(rows: Sequence[Row], *labels: str) -> dict[tuple[Label, ...], list[Row]]:
@@ -53,10 +53,10 @@ def lowest_loss(rows: Sequence[Row], *labels: str) -> list[Row]:
     """Of the rows that agree in some labels, the one of lowest training loss; diverged ones come last."""
 
     def order(row: Row) -> tuple[bool, float]:
-        known = row.loss is not None and math.isfinite(row.loss)
-        return row.status == "diverged", row.loss if known and row.loss is not None else math.inf
+        has_loss = row.loss is not None and math.isfinite(row.loss)
+        return row.status == "diverged", row.loss if has_loss and row.loss is not None else math.inf
 
-    return [min(own, key=order) for own in grouped(rows, *labels).values()]
+    return [min(group, key=order) for group in grouped(rows, *labels).values()]
 
 
 def pairs_of(row: Row) -> int:
@@ -83,8 +83,8 @@ def microseconds_a_pair(rows: Sequence[Row]) -> float | None:
 
 def share(rows: Iterable[Row], name: str) -> str | None:
     """How many of the rows that have a score which is true or false have it true; None if none has it."""
-    found = [bool(row.scores[name]) for row in rows if row.scores.get(name) is not None]
-    return f"{sum(found)} of {len(found)}" if found else None
+    flags = [bool(row.scores[name]) for row in rows if row.scores.get(name) is not None]
+    return f"{sum(flags)} of {len(flags)}" if flags else None
 
 
 def unscored(rows: Iterable[Row]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 Claims: whatever mixes two Gaussian latents, alignment with Gaussianity, or with whitening alone, unmixes them
 up to a rotation. The spiral is the hardest: its observations are Gaussian before anything is learned, so only
-alignment can tell them from the latents.
+alignment can distinguish them from the latents.
 
     isojepa sweep mixings && isojepa study report mixings
 
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from isojepa.config import Config
 from isojepa.objectives.vicreg import VICRegSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
 from isojepa_lab.studies.settings import (
@@ -57,7 +57,7 @@ def cells(scale: str) -> list[Cell]:
 
 
 def _ours(mixing: str, name: str, seed: int) -> Cell:
-    world = make("world", rho=RHO, mixing=mixing)
+    world = build_spec("world", rho=RHO, mixing=mixing)
     config = Config(
         world=world, objective=_OBJECTIVES[name], training=_RECIPES.get(name, Recipe()), seed=seed
     )
@@ -65,7 +65,7 @@ def _ours(mixing: str, name: str, seed: int) -> Cell:
 
 
 def _published(mixing: str, name: str, seed: int) -> Cell:
-    world = make("world", process="noisy-copies", rho=RHO, mixing=mixing)
+    world = build_spec("world", process="noisy-copies", rho=RHO, mixing=mixing)
     config = published_plane(world, PUBLISHED_OBJECTIVES[name], seed)
     return Cell(config, {"settings": PUBLISHED, "mixing": mixing, "objective": name, "seed": seed})
 

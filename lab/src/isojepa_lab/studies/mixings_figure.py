@@ -1,4 +1,4 @@
-"""Figures of the mixings: what is not recovered, from rows alone; the planes, where the records are there."""
+"""Figures of the mixings: the unrecovered part, from rows alone; the planes, where the records are there."""
 
 from collections.abc import Sequence
 
@@ -7,18 +7,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
+from isojepa.data import Source
 from isojepa.report.colors import FRAME, INK, QUIET
 from isojepa.report.panels import arrange
 from isojepa.report.points import points_in_world
 from isojepa.runs import load_run
-from isojepa.worlds import Source
 from isojepa_lab.studies.measured import grouped, mean, measured
 from isojepa_lab.studies.results import COLORS, plain_axes
 from isojepa_lab.studies.settings import PUBLISHED
 from isojepa_lab.studies.study import Label, Row
 
 Drawn = tuple[Row, nn.Module, Source]
-_LEAST = 1e-5  # of 1 - R^2 that is drawn
+_PLOT_FLOOR = 1e-5  # of 1 - R^2 that is drawn
 _POINTS = 1000
 _HALF = 3.8  # half a square of latents, and of embeddings turned onto them
 _WIDTH = 0.8  # of the group of one mixing
@@ -33,20 +33,22 @@ def losses_of_recovery(rows: Sequence[Row]) -> Figure:
     for at, mixing in enumerate(mixings):
         observed = mean([row for row in rows if row.labels["mixing"] == mixing], "r2_x_to_z")
         if observed is not None:
-            axes.plot([at - 0.45, at + 0.45], [max(1 - observed, _LEAST)] * 2, color=QUIET, linewidth=1.2)
+            axes.plot(
+                [at - 0.45, at + 0.45], [max(1 - observed, _PLOT_FLOOR)] * 2, color=QUIET, linewidth=1.2
+            )
     for index, objective in enumerate(objectives):
         color = COLORS[index % len(COLORS)]
         axes.plot([], [], "o", color=color, markersize=5, label=str(objective))
         for at, mixing in enumerate(mixings):
-            own = grouped(rows, "mixing", "objective").get((mixing, objective), [])
-            shown = [(row, r2) for row in own if (r2 := measured(row, "r2")) is not None]
+            group = grouped(rows, "mixing", "objective").get((mixing, objective), [])
+            scored_rows = [(row, r2) for row in group if (r2 := measured(row, "r2")) is not None]
             middle = at + _WIDTH * ((index + 0.5) / len(objectives) - 0.5)
-            offsets = np.linspace(-0.25, 0.25, len(shown)) * _WIDTH / len(objectives)
-            for (row, r2), offset in zip(shown, offsets, strict=True):
+            offsets = np.linspace(-0.25, 0.25, len(scored_rows)) * _WIDTH / len(objectives)
+            for (row, r2), offset in zip(scored_rows, offsets, strict=True):
                 hollow = row.labels.get("settings") == PUBLISHED
                 axes.plot(
                     middle + offset,
-                    max(1 - r2, _LEAST),
+                    max(1 - r2, _PLOT_FLOOR),
                     "o",
                     markersize=5.5,
                     markeredgecolor=color,
@@ -72,13 +74,13 @@ def planes(rows: Sequence[Row]) -> Figure | None:
     The encoders are in the records; None where those are not at hand, as in rows from a file.
     """
     chosen: dict[tuple[Label, Label], Drawn] = {}
-    for (mixing, objective), own in grouped(rows, "mixing", "objective").items():
+    for (mixing, objective), group in grouped(rows, "mixing", "objective").items():
         scored = sorted(
-            (row for row in own if measured(row, "r2") is not None), key=lambda row: float(row.scores["r2"])
+            (row for row in group if measured(row, "r2") is not None), key=lambda row: float(row.scores["r2"])
         )
-        found = _loaded(scored[len(scored) // 2]) if scored else None
-        if found is not None:
-            chosen[mixing, objective] = found
+        loaded = _loaded(scored[len(scored) // 2]) if scored else None
+        if loaded is not None:
+            chosen[mixing, objective] = loaded
     if not chosen:
         return None
     mixings = list(dict.fromkeys(mixing for mixing, _ in chosen))
@@ -88,8 +90,8 @@ def planes(rows: Sequence[Row]) -> Figure | None:
     )
     panels = figure.subplots(len(mixings), 2 + len(objectives), squeeze=False)
     for line, mixing in zip(panels, mixings, strict=True):
-        shown = [(objective, chosen.get((mixing, objective))) for objective in objectives]
-        _line(line, str(mixing), shown, first=mixing == mixings[0])
+        pairs = [(objective, chosen.get((mixing, objective))) for objective in objectives]
+        _line(line, str(mixing), pairs, first=mixing == mixings[0])
     return figure
 
 
@@ -115,25 +117,25 @@ def _line(line: Sequence[Axes], mixing: str, own: Sequence[tuple[Label, Drawn | 
         names = ["latents z", "observations x", *(str(objective) for objective, _ in own)]
         for axes, name in zip(line, names, strict=True):
             axes.set_title(name, fontsize=9, color=INK)
-    drawn = False
-    for axes, (_, found) in zip(line[2:], own, strict=True):
-        if found is None:
+    is_drawn = False
+    for axes, (_, scored) in zip(line[2:], own, strict=True):
+        if scored is None:
             axes.set_axis_off()
             continue
-        row, encoder, world = found
-        shown = arrange(**points_in_world(encoder, world), limit=_POINTS)
-        if not drawn:
-            latents, observations = shown.panels[:2]
-            _scatter(line[0], latents.points, shown.colors, np.zeros(2), _HALF)
-            _scatter(line[1], observations.points, shown.colors, observations.centre, observations.half)
-            drawn = True
-        points = shown.panels[-1].points if shown.turned is None else shown.turned
-        _scatter(axes, points, shown.colors, np.zeros(2), _HALF)
+        row, encoder, world = scored
+        arranged = arrange(**points_in_world(encoder, world), limit=_POINTS)
+        if not is_drawn:
+            latents, observations = arranged.panels[:2]
+            _scatter(line[0], latents.points, arranged.colors, np.zeros(2), _HALF)
+            _scatter(line[1], observations.points, arranged.colors, observations.center, observations.half)
+            is_drawn = True
+        points = arranged.panels[-1].points if arranged.turned is None else arranged.turned
+        _scatter(axes, points, arranged.colors, np.zeros(2), _HALF)
         axes.set_xlabel(f"R² {float(row.scores['r2']):.4f}", fontsize=7.5, color=QUIET, labelpad=2)
 
 
-def _scatter(axes: Axes, points: np.ndarray, colors: np.ndarray, centre: np.ndarray, half: float) -> None:
+def _scatter(axes: Axes, points: np.ndarray, colors: np.ndarray, center: np.ndarray, half: float) -> None:
     axes.scatter(points[:, 0], points[:, 1], s=3, c=colors, linewidths=0, rasterized=True)
-    axes.set_xlim(centre[0] - half, centre[0] + half)
-    axes.set_ylim(centre[1] - half, centre[1] + half)
+    axes.set_xlim(center[0] - half, center[0] + half)
+    axes.set_ylim(center[1] - half, center[1] + half)
     axes.set_aspect("equal")

@@ -25,14 +25,14 @@ def findings(rows: Sequence[Row]) -> Findings:
             losses_of_recovery(rows),
         )
     ]
-    seen = planes([row for row in rows if row.labels.get("settings") == OURS])
-    if seen is not None:
+    selected = planes([row for row in rows if row.labels.get("settings") == OURS])
+    if selected is not None:
         pictures.append(
             Picture(
                 "planes",
                 "The same points as latents z, observations x and embeddings, turned onto the latents by the "
-                "best rotation; coloured by the latents' angle and radius. The seed of median R².",
-                seen,
+                "best rotation; colored by the latents' angle and radius. The seed of median R².",
+                selected,
             )
         )
     return Findings(_summary(rows, cells), [_table(cells)] if cells else [], pictures, _notes(rows))
@@ -40,30 +40,32 @@ def findings(rows: Sequence[Row]) -> Findings:
 
 def _cells(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """One mapping per settings, mixing and objective: means over seeds."""
-    found = []
-    for (settings, mixing, objective), own in grouped(rows, "settings", "mixing", "objective").items():
-        holds = [row.scores.get("holds") for row in own if row.scores.get("holds") is not None]
-        found.append(
+    cells = []
+    for (settings, mixing, objective), group in grouped(rows, "settings", "mixing", "objective").items():
+        holds = [row.scores.get("holds") for row in group if row.scores.get("holds") is not None]
+        cells.append(
             {
                 "settings": settings,
                 "mixing": mixing,
                 "objective": objective,
-                "runs": len(own),
-                "r2": mean(own, "r2"),
-                "r2_std": spread(own, "r2"),
-                "r2_lowest": min((v for row in own if (v := measured(row, "r2")) is not None), default=None),
-                "one_latent": any(map(_has_one_latent, own)),
-                "r2_orthogonal": mean(own, "r2_orthogonal"),
-                "orthogonality": mean(own, "orthogonality_error"),
-                "error": mean(own, "error"),
-                "bound": mean(own, "bound"),
+                "runs": len(group),
+                "r2": mean(group, "r2"),
+                "r2_std": spread(group, "r2"),
+                "r2_lowest": min(
+                    (v for row in group if (v := measured(row, "r2")) is not None), default=None
+                ),
+                "one_latent": any(map(_has_one_latent, group)),
+                "r2_orthogonal": mean(group, "r2_orthogonal"),
+                "orthogonality": mean(group, "orthogonality_error"),
+                "error": mean(group, "error"),
+                "bound": mean(group, "bound"),
                 "holds": f"{sum(map(bool, holds))} of {len(holds)}" if holds else None,
-                "r2_observed": mean(own, "r2_x_to_z"),
-                "r2_grid": mean(own, "r2_grid"),
-                "seconds": cpu_seconds(own),
+                "r2_observed": mean(group, "r2_x_to_z"),
+                "r2_grid": mean(group, "r2_grid"),
+                "seconds": cpu_seconds(group),
             }
         )
-    return found
+    return cells
 
 
 def _has_one_latent(row: Row) -> bool:
@@ -118,8 +120,8 @@ def _answer(ours: Sequence[dict[str, Any]]) -> str:
     ]
     parts = []
     for objective in dict.fromkeys(cell["objective"] for cell in ours):
-        own = [cell["r2"] for cell in ours if cell["objective"] == objective]
-        parts.append(f"{objective} {min(own):.4f} to {max(own):.4f}")
+        subset = [cell["r2"] for cell in ours if cell["objective"] == objective]
+        parts.append(f"{objective} {min(subset):.4f} to {max(subset):.4f}")
     count = len({cell["mixing"] for cell in ours})
     text = f"Held-out R² over {count} mixing{'s' * (count != 1)}, means over seeds: {'; '.join(parts)}."
     observed = [cell["r2_observed"] for cell in ours if cell["r2_observed"] is not None]
@@ -135,8 +137,8 @@ def _best(ours: Sequence[dict[str, Any]]) -> str:
     """Which objective gets furthest on each mixing."""
     texts = []
     for mixing in dict.fromkeys(cell["mixing"] for cell in ours):
-        own = sorted((cell for cell in ours if cell["mixing"] == mixing), key=lambda cell: -cell["r2"])
-        texts.append(f"{mixing}: " + ", ".join(f"{cell['objective']} {cell['r2']:.4f}" for cell in own))
+        ranked = sorted((cell for cell in ours if cell["mixing"] == mixing), key=lambda cell: -cell["r2"])
+        texts.append(f"{mixing}: " + ", ".join(f"{cell['objective']} {cell['r2']:.4f}" for cell in ranked))
     return f"R² by mixing, best first. {'; '.join(texts)}."
 
 
@@ -159,17 +161,19 @@ def _beside(ours: Sequence[dict[str, Any]], published: Sequence[dict[str, Any]])
     pairs = [(mine[key], cell) for cell in published if (key := (cell["mixing"], cell["objective"])) in mine]
     if not pairs:
         return ""
-    better = sum(own["r2"] > other["r2"] for own, other in pairs)
-    turned = sum((own["r2_orthogonal"] or 0) > (other["r2_orthogonal"] or 0) for own, other in pairs)
+    better = sum(first["r2"] > other["r2"] for first, other in pairs)
+    turned = sum((first["r2_orthogonal"] or 0) > (other["r2_orthogonal"] or 0) for first, other in pairs)
     text = (
         "Beside the published settings on the same mixings and objectives, ours have the higher R² in "
         f"{better} of {len(pairs)} cases and the higher R² by a rotation in {turned}"
     )
     timed = [
-        (own["seconds"], other["seconds"]) for own, other in pairs if own["seconds"] and other["seconds"]
+        (first["seconds"], other["seconds"])
+        for first, other in pairs
+        if first["seconds"] and other["seconds"]
     ]
     if len(timed) == len(pairs):
-        faster = fmean(other for _, other in timed) / fmean(own for own, _ in timed)
+        faster = fmean(other for _, other in timed) / fmean(first for first, _ in timed)
         how = f"{faster:.1f} times less" if faster > 1 else f"{1 / faster:.1f} times the"
         text += f", and take {how} processor time"
     return text + "."

@@ -87,15 +87,15 @@ class Study:
         """Figure 18: cosine and accuracy."""
         rows = []
         for samples in self.samples:
-            found = self._rows(
+            direction_rows = self._rows(
                 "direction",
                 lambda seed, n=samples: linear.direction(  # type: ignore[misc]
                     seed, list(self.weights), self.dim, self.condition, n, self.resamples
                 ),
                 {},
             )
-            limits = {(r["quantity"], r["law"], r["setting"]): r["value"] for r in found}
-            for row in found:
+            limits = {(r["quantity"], r["law"], r["setting"]): r["value"] for r in direction_rows}
+            for row in direction_rows:
                 key = (f"{row['quantity']}, n infinite", row["law"], row["setting"])
                 if key in limits:  # the others are the limits themselves
                     rows.append({**row, "theory": limits[key]})

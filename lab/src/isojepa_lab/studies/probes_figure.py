@@ -67,7 +67,7 @@ def _boundaries(axes: Axes, law: str, condition: float, samples: int) -> None:
 
 
 def _estimates(axes: Axes, task: str, condition: float, samples: int) -> None:
-    """A cloud of centred estimates and its ellipse of two standard deviations, per law."""
+    """A cloud of centered estimates and its ellipse of two standard deviations, per law."""
     for law, eigenvalues in reversed(linear.spectrum(2, condition).items()):
         cloud = linear.estimates(0, task, 0, eigenvalues, samples, 150)
         cloud = cloud - cloud.mean(0)
@@ -92,17 +92,17 @@ def _curves(
     dashes: tuple[float, float] | None = None,
 ) -> None:
     for law, color in LAW_COLORS.items():
-        own = [
+        subset = [
             row
             for row in rows
             if (row["part"], row["quantity"], row["law"]) == (part, quantity, law)
             and row["setting"].endswith(suffix)
         ]
-        weights = [float(row["setting"].removesuffix(suffix)) for row in own]
-        line = axes.plot(weights, [row["theory"] for row in own], color=color, linewidth=1.2)[0]
+        weights = [float(row["setting"].removesuffix(suffix)) for row in subset]
+        line = axes.plot(weights, [row["theory"] for row in subset], color=color, linewidth=1.2)[0]
         if dashes:
             line.set_dashes(dashes)
-        axes.plot(weights, [row["value"] for row in own], color=color, **{**MARK, "marker": marker})
+        axes.plot(weights, [row["value"] for row in subset], color=color, **{**MARK, "marker": marker})
     axes.set_xscale("log")
 
 
@@ -117,12 +117,12 @@ def _law_legend(axes: Axes, theory: str) -> None:
 
 def _neighbors(axes: Axes, rows: Sequence[dict[str, Any]], probe: str) -> None:
     """Bias divided by that of the isotropic Gaussian: above one, the Gaussian is better."""
-    own = [row for row in rows if (row["part"], row["quantity"]) == (f"neighbors, {probe}", "bias")]
-    base = {row["setting"]: row for row in own if row["law"] == "Gaussian"}
+    subset = [row for row in rows if (row["part"], row["quantity"]) == (f"neighbors, {probe}", "bias")]
+    base = {row["setting"]: row for row in subset if row["law"] == "Gaussian"}
     axes.axhline(1, color=LAW_COLORS[ISO], linewidth=1.6)
-    laws = [law for law in dict.fromkeys(row["law"] for row in own) if law != "Gaussian"]
+    laws = [law for law in dict.fromkeys(row["law"] for row in subset) if law != "Gaussian"]
     for law, color in zip(laws, (COLORS[1], COLORS[5], COLORS[2], COLORS[4], COLORS[3]), strict=True):
-        mine = [row for row in own if row["law"] == law]
+        mine = [row for row in subset if row["law"] == law]
         widths = [float(row["setting"]) for row in mine]
         ratio = [row["value"] / base[row["setting"]]["value"] for row in mine]
         style = "none" if probe == "kernel" else "-"

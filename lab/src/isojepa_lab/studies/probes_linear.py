@@ -172,14 +172,14 @@ def spread(seed: int, condition: float, samples: int, resamples: int, tasks: int
 
     Means over the tasks; for the boundaries, the true parameter points in that many even directions.
     """
-    found: dict[Key, list[float]] = {}
+    by_setting: dict[Key, list[float]] = {}
     fresh = torch.randn(2000, 2, generator=generator(seed, "probes", "spread"), dtype=torch.float64)
     for law, eigenvalues in spectrum(2, condition).items():
         test = fresh * eigenvalues.sqrt()
         for index in range(tasks):
             for task in TASKS:
                 variance = estimates(seed, task, index, eigenvalues, samples, resamples).var(0).sum()
-                found.setdefault(("variance", law, task), []).append(variance.item())
+                by_setting.setdefault(("variance", law, task), []).append(variance.item())
             truth = _heading(2 * math.pi * index / tasks)
             # "same labels": the parameter that gives the labels of the isotropic embedding
             for kind, parameter in (("same parameter", truth), ("same labels", truth / eigenvalues.sqrt())):
@@ -187,9 +187,9 @@ def spread(seed: int, condition: float, samples: int, resamples: int, tasks: int
                 turned = torch.atan2(lines[:, 1], lines[:, 0]) - torch.atan2(parameter[1], parameter[0])
                 turned = torch.remainder(turned + math.pi, 2 * math.pi) - math.pi
                 wrong = (lines[:, :2] @ test.T + lines[:, 2:]).sign() != (test @ parameter).sign()
-                found.setdefault(("boundary angle", law, kind), []).append(turned.std().rad2deg().item())
-                found.setdefault(("wrong side", law, kind), []).append(wrong.double().mean().item())
-    return {key: sum(values) / len(values) for key, values in found.items()}
+                by_setting.setdefault(("boundary angle", law, kind), []).append(turned.std().rad2deg().item())
+                by_setting.setdefault(("wrong side", law, kind), []).append(wrong.double().mean().item())
+    return {key: sum(values) / len(values) for key, values in by_setting.items()}
 
 
 def boundaries(

@@ -1,7 +1,7 @@
 """Nonlinear probes on embeddings of several laws: what `probes.py` measures of Theorem 1.
 
 The target η is a random stationary field: sums of cosines with frequencies ω ~ N(0, I/ℓ²) and uniform
-phases, of variance one. Its gradient is centred and isotropic, E[∇η ∇η'] = I/ℓ², and
+phases, of variance one. Its gradient is centered and isotropic, E[∇η ∇η'] = I/ℓ², and
 E[(Δη)²] = d (d + 2) / ℓ⁴. With a Gaussian kernel of width h, or the mean over a ball of radius r with
 r² = (d + 2) h², Lemmas 4 and 5 give one and the same leading order of the integrated squared bias,
 
@@ -32,7 +32,7 @@ class Law:
     """A law with independent coordinates of one shape, scaled to the eigenvalues of its covariance."""
 
     shape: Any
-    """Centred law of one coordinate, frozen, of scipy.stats."""
+    """Centerd law of one coordinate, frozen, of scipy.stats."""
     information: float
     """Fisher information of location times variance; one for the Gaussian, more for all others."""
     eigenvalues: tuple[float, ...] = (1.0, 1.0)
@@ -126,7 +126,7 @@ def measure(seed: int, law: Law, widths: list[float], sizes: Sizes) -> dict[tupl
     queries = law.sample(sizes.queries, draw)
     truth = target(queries)
     total: dict[tuple[str, float], Tensor] = {}
-    own: dict[tuple[str, float], float] = {}
+    scores: dict[tuple[str, float], float] = {}
     numbers: dict[tuple[str, str, float], float] = {}
     for _ in range(sizes.sets):
         x = law.sample(sizes.samples, draw)
@@ -137,19 +137,19 @@ def measure(seed: int, law: Law, widths: list[float], sizes: Sizes) -> dict[tupl
             ball = (distance <= (dim + 2) * width**2).double()
             empty = ball.sum(1) == 0
             ball[empty] = ball[empty].scatter(1, nearest[empty], 1.0)
-            # softmax: far from all samples the kernel becomes the nearest neighbour instead of 0/0
+            # softmax: far from all samples the kernel becomes the nearest neighbor instead of 0/0
             kernel = torch.softmax(-distance / (2 * width**2), dim=1)
             for probe, mix in (("kernel", kernel), ("ball", ball / ball.sum(1, keepdim=True))):
                 error = mix @ y - truth
                 key = (probe, width)
                 total[key] = total.get(key, torch.zeros_like(error)) + error
-                own[key] = own.get(key, 0.0) + error.pow(2).mean().item()
+                scores[key] = scores.get(key, 0.0) + error.pow(2).mean().item()
                 noise = mix.pow(2).sum(1).mean().item() / sizes.sets
                 numbers["noise", probe, width] = numbers.get(("noise", probe, width), 0.0) + noise
             share = empty.double().mean().item() / sizes.sets
             numbers["empty", "ball", width] = numbers.get(("empty", "ball", width), 0.0) + share
     for (probe, width), error in total.items():
         pairs = sizes.sets * (sizes.sets - 1)
-        products = error.pow(2).mean().item() - own[probe, width]
+        products = error.pow(2).mean().item() - scores[probe, width]
         numbers["bias", probe, width] = products / pairs
     return numbers

@@ -173,10 +173,10 @@ def page(rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
 def pick(rows: Sequence[Row], part: str, quantity: str, law: str, setting: str) -> Row:
     """The one row with these names."""
     names = (part, quantity, law, setting)
-    found = [row for row in rows if (row["part"], row["quantity"], row["law"], row["setting"]) == names]
-    if len(found) != 1:
-        raise ValueError(f"rows must hold {names} once, got {len(found)} of them")
-    return found[0]
+    matches = [row for row in rows if (row["part"], row["quantity"], row["law"], row["setting"]) == names]
+    if len(matches) != 1:
+        raise ValueError(f"rows must hold {names} once, got {len(matches)} of them")
+    return matches[0]
 
 
 def _cell(row: Row, form: str = ".3g") -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from isojepa.names import choose
+from isojepa.validation import choose
 
 Value = str | int | float | None
 

@@ -92,9 +92,9 @@ class Study:
         start, console = time.perf_counter(), Console()
         rows = []
         for law in LAWS:
-            found = self.measure(law)
-            rows += found
-            trapezoid = next(row for row in found if row["t_max"] == self.t_max[-1])
+            measurements = self.measure(law)
+            rows += measurements
+            trapezoid = next(row for row in measurements if row["t_max"] == self.t_max[-1])
             console.print(f"{law:<22} error of the trapezoid rule to {trapezoid['floor']:.1e}")
         shifts = shifted(self.samples)
         write_figure(self.out / "quadrature.png", draw(rows, shifts))
@@ -214,7 +214,7 @@ Fewest knots from which on the error is below 0.1 %, of those tried:
 - **A blind spot.** With an odd number of knots all are multiples of h, here 0.625, so that a shift of all
   samples, or of some, by {period:.2f} is not seen: a Gaussian sample moved by that much has the statistic
   {blind17:.2f}, the same as in its place ({place17:.2f}); the closed form gives {blind_exact:.0f}.
-  Gradients there pull to the wrong centre. An even number has its knots at odd multiples of h/2, twice
+  Gradients there pull to the wrong center. An even number has its knots at odd multiples of h/2, twice
   the period, and none wasted on t = 0, where the integrand is 0: 16 knots give {blind16:.0f}.
 - **Gauss-Hermite** has no t_max to choose, but at 17 knots it is worse than the trapezoid rule with t_max
   5 for {hermite_worse} of {laws} laws. From 33 on it is the more exact one for narrow laws; for wide ones
@@ -235,19 +235,21 @@ def page(rows: list[Row], shifts: Row, study: Study) -> str:
     errors = [
         [
             law,
-            f"{own[middle]['statistic']:.3g}",
-            f"{own[middle]['width']:.1f}",
-            *(f"{row['errors'][at]:.1e}" for row in own.values()),
-            f"{own[middle]['slope']:.1f}",
+            f"{group[middle]['statistic']:.3g}",
+            f"{group[middle]['width']:.1f}",
+            *(f"{row['errors'][at]:.1e}" for row in group.values()),
+            f"{group[middle]['slope']:.1f}",
         ]
-        for law, own in by_law.items()
+        for law, group in by_law.items()
     ]
     needed = [
-        [law, *(row["knots_to_1e-3"] or "never" for row in own.values())] for law, own in by_law.items()
+        [law, *(row["knots_to_1e-3"] or "never" for row in group.values())] for law, group in by_law.items()
     ]
-    slopes = [own[middle]["slope"] for own in by_law.values()]
-    close = [own[middle]["errors"][at] for own in by_law.values() if own[middle]["width"] < 9]
-    floors = {t: max(own[t]["floor"] for own in by_law.values() if own[t]["width"] < 9) for t in study.t_max}
+    slopes = [group[middle]["slope"] for group in by_law.values()]
+    close = [group[middle]["errors"][at] for group in by_law.values() if group[middle]["width"] < 9]
+    floors = {
+        t: max(group[t]["floor"] for group in by_law.values() if group[t]["width"] < 9) for t in study.t_max
+    }
     blind = shifts["at_0_and_period"]
     return PAGE.format(
         seeds=study.seeds,
@@ -264,7 +266,9 @@ def page(rows: list[Row], shifts: Row, study: Study) -> str:
         worst_close=max(close),
         worst_three=by_law["Gaussian, std 3"][middle]["errors"][at],
         worst_wide=by_law["Gaussian, std 10"][middle]["errors"][at],
-        hermite_worse=sum(own[None]["errors"][at] > own[middle]["errors"][at] for own in by_law.values()),
+        hermite_worse=sum(
+            group[None]["errors"][at] > group[middle]["errors"][at] for group in by_law.values()
+        ),
         laws=len(by_law),
         period=shifts["period"],
         place17=blind["17 knots"][0],

@@ -19,8 +19,8 @@ def draw(rows: Sequence[dict[str, Any]], shifts: dict[str, Any]) -> Figure:
     laws = list(dict.fromkeys(row["law"] for row in rows))
     shades = {law: colormaps["turbo"](0.05 + 0.9 * k / max(1, len(laws) - 1)) for k, law in enumerate(laws)}
     for axes, t_max in zip(panels, rules, strict=False):
-        own = [row for row in rows if row["t_max"] == t_max]
-        for row in own:
+        subset = [row for row in rows if row["t_max"] == t_max]
+        for row in subset:
             axes.loglog(
                 np.array(row["knots"]) - 1,
                 np.maximum(row["errors"], 1e-16),
@@ -30,7 +30,7 @@ def draw(rows: Sequence[dict[str, Any]], shifts: dict[str, Any]) -> Figure:
                 linewidth=1.2,
                 label=row["law"],
             )
-        intervals = np.array(own[0]["knots"]) - 1.0
+        intervals = np.array(subset[0]["knots"]) - 1.0
         axes.loglog(
             intervals, (intervals / intervals[0]) ** -2, color=QUIET, linestyle="--", label="quadratic"
         )

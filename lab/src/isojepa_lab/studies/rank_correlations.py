@@ -1,7 +1,7 @@
 r"""Rank correlation with an interval that knows which runs belong together.
 
 Spearman's correlation is Pearson's of ranks. Within strata (runs of one rho, say) the ranks are taken inside
-each stratum, centred and divided by its size, and pooled:
+each stratum, centered and divided by its size, and pooled:
 
     r = sum_s cov_s / sqrt(sum_s var_x,s  sum_s var_y,s),
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa_lab.studies.findings import Column, Table
 
 _BLOCKS = 20
@@ -67,8 +67,8 @@ def rank_correlation(
         return None
     number = {cell: index for index, cell in enumerate(dict.fromkeys(cells))}
     block = np.array([number[cell] % _BLOCKS for cell in cells])
-    kept = [block != one for one in np.unique(block)]
-    left_out = [_pooled(a[keep], b[keep], layer[keep]) for keep in kept]
+    others = [block != one for one in np.unique(block)]
+    left_out = [_pooled(a[keep], b[keep], layer[keep]) for keep in others]
     if len(number) < _LEAST_CELLS or any(value is None for value in left_out):
         return Interval(estimate, math.nan, math.nan)
     curved = np.arctanh(np.clip(np.array(left_out, float), -_ONE, _ONE))

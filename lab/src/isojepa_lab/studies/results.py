@@ -7,10 +7,10 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from isojepa.files import write_json, write_text, write_whole
+from isojepa.io import write_json, write_text, write_whole
 from isojepa.report.colors import COLORS
 from isojepa.report.drawing import plain_axes
-from isojepa.training.records import versions
+from isojepa.training.run_directory import versions
 
 __all__ = ["COLORS", "markdown_table", "plain_axes", "verdict_first", "write_figure", "write_results"]
 

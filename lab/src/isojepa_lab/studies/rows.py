@@ -31,11 +31,13 @@ class Rows(list[Row]):
     def by(self, *labels: str) -> "dict[tuple[Label, ...], Rows]":
         """Rows by the values of some labels: numbers ascending, text in order of appearance."""
         groups = grouped(self, *labels)
-        seen = [list(dict.fromkeys(place[k] for place in groups)) for k in range(len(labels))]
+        levels = [list(dict.fromkeys(place[k] for place in groups)) for k in range(len(labels))]
 
         def order(place: tuple[Label, ...]) -> list[float]:
-            pairs = zip(place, seen, strict=True)
-            return [known.index(value) if isinstance(value, str) else value for value, known in pairs]
+            pairs = zip(place, levels, strict=True)
+            return [
+                value_rank.index(value) if isinstance(value, str) else value for value, value_rank in pairs
+            ]
 
         return {place: Rows(groups[place]) for place in sorted(groups, key=order)}
 
@@ -53,7 +55,7 @@ class Rows(list[Row]):
 
     def points(self, label: str, score: str) -> dict[float, float | None]:
         """Means of a score by the value of a label that is a number, ascending: the points of a curve."""
-        return {float(value): own.mean(score) for (value,), own in self.by(label).items()}
+        return {float(value): group.mean(score) for (value,), group in self.by(label).items()}
 
     def lines(
         self,
@@ -68,15 +70,15 @@ class Rows(list[Row]):
             parts: scores whose means are taken, or functions of a line's rows that give several keys.
             columns: key -> a score whose mean is taken, or a function of a line's rows.
         """
-        found = Lines()
-        for place, own in self.by(*by).items():
+        lines = Lines()
+        for place, group in self.by(*by).items():
             line: dict[str, Any] = dict(zip(by, place, strict=True))
             for part in parts:
-                line |= {part: own.mean(part)} if isinstance(part, str) else part(own)
+                line |= {part: group.mean(part)} if isinstance(part, str) else part(group)
             for key, made in columns.items():
-                line[key] = own.mean(made) if isinstance(made, str) else made(own)
-            found.append(line)
-        return found
+                line[key] = group.mean(made) if isinstance(made, str) else made(group)
+            lines.append(line)
+        return lines
 
     def pivot(
         self, by: Sequence[str], across: str, score: str, **columns: "str | Callable[[Rows], Any]"
@@ -111,20 +113,20 @@ class Rows(list[Row]):
             x: label of the places.
             score: whose means are the values.
             name: labels in a text, such as "d = {dim}, {kind}": the curves' names. Those that agree in the
-                first label of it have the same colour; without labels it is one curve in grey.
+                first label of it have the same color; without labels it is one curve in grey.
             styles: value of a label -> style of a curve that has it.
             height: what is drawn of a mean.
         """
         groups = self._named(name)
         first = name.partition("{")[2].partition("}")[0]
-        hues = list(dict.fromkeys(own.label(first) for own in groups.values())) if first else []
-        found = []
-        for title, own in groups.items():
-            named = [style for value, style in (styles or {}).items() if value in own[0].labels.values()]
-            color = hues.index(own.label(first)) + 1 if first else 0
-            points = {place: height(at) for place, at in own.points(x, score).items() if at is not None}
-            found.append(Curve(title, points, color, *named[:1]))
-        return found
+        hues = list(dict.fromkeys(group.label(first) for group in groups.values())) if first else []
+        curves = []
+        for title, group in groups.items():
+            named = [style for value, style in (styles or {}).items() if value in group[0].labels.values()]
+            color = hues.index(group.label(first)) + 1 if first else 0
+            points = {place: height(at) for place, at in group.points(x, score).items() if at is not None}
+            curves.append(Curve(title, points, color, *named[:1]))
+        return curves
 
     def over(self, other: Iterable[Row], score: str, *on: str) -> "Rows":
         """Each row with its score divided by that of each other row that agrees in some labels.
@@ -134,8 +136,8 @@ class Rows(list[Row]):
         below = grouped(list(other), *on)
         return Rows(
             replace(row, scores={score: one / base})
-            for place, own in grouped(self, *on).items()
-            for row in own
+            for place, group in grouped(self, *on).items()
+            for row in group
             for base in values(below.get(place, ()), score)
             if base and (one := measured(row, score)) is not None
         )

@@ -1,7 +1,7 @@
 """A finite training set: how many pairs does recovery take, and does the bound still hold on fresh ones?
 
 Claims: with a matched encoder 1 - R^2 falls about as 1 / N in the number N of training pairs, down to what
-the optimiser leaves; a free multilayer perceptron needs more pairs and learns small sets by heart. The
+the optimizer leaves; a free multilayer perceptron needs more pairs and learns small sets by heart. The
 bound of Theorem 3, computed on fresh pairs, holds whatever the encoder has overfitted: it speaks of the
 encoder, not of how it came about.
 
@@ -17,7 +17,7 @@ from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.findings import Findings
 from isojepa_lab.studies.settings import shortened
@@ -29,9 +29,9 @@ OBJECTIVES = {
 }
 SPIRAL, COUPLING, WIDE = "spiral, MLP", "coupling of 8, matched", "coupling of 16, matched"
 WORLDS = {
-    SPIRAL: (make("world", mixing="spiral"), MLPSpec()),
-    COUPLING: (make("world", mixing="additive-coupling", dim=8), CouplingSpec()),
-    WIDE: (make("world", mixing="additive-coupling", dim=16), CouplingSpec()),
+    SPIRAL: (build_spec("world", mixing="spiral"), MLPSpec()),
+    COUPLING: (build_spec("world", mixing="additive-coupling", dim=8), CouplingSpec()),
+    WIDE: (build_spec("world", mixing="additive-coupling", dim=16), CouplingSpec()),
 }
 SIZES = tuple(2**k for k in range(6, 18))
 ENDLESS = 0  # label of runs on fresh pairs at every step
@@ -46,13 +46,13 @@ def cells(scale: str) -> list[Cell]:
         quick += [_cell(COUPLING, "SIGReg", pairs, 0) for pairs in (1024, ENDLESS)]
         return [Cell(shortened(cell.trained, 400), cell.labels) for cell in quick]
     whole = scale == "paper"
-    found = []
+    cells = []
     for world in WORLDS:
         for name in OBJECTIVES if world != WIDE else ("SIGReg",):
             for pairs in (*SIZES, ENDLESS):
                 seeds = range((5 if whole else 2) if world != WIDE else (3 if whole else 1))
-                found += [_cell(world, name, pairs, seed, 4 if whole else 1) for seed in seeds]
-    return found
+                cells += [_cell(world, name, pairs, seed, 4 if whole else 1) for seed in seeds]
+    return cells
 
 
 def _cell(world: str, objective: str, pairs: int, seed: int, longer: int = 1) -> Cell:

@@ -29,7 +29,7 @@ def findings(rows: Sequence[Row]) -> Findings:
     points = summaries(scored)
     if not points:
         return Findings(["No run is there yet that could be scored."], notes=[told(rows)])
-    curves = [curve(own) for own in _by_curve(points).values()]
+    curves = [curve(group) for group in _by_curve(points).values()]
     picture = Picture(
         "pairs",
         "Left: what a linear map does not read off the embedding, on fresh pairs, against the number of "
@@ -46,30 +46,30 @@ def findings(rows: Sequence[Row]) -> Findings:
 
 def summaries(rows: Sequence[Row]) -> list[Point]:
     """One mapping per world, objective and size: medians over seeds, as a local minimum is no trend."""
-    found = []
-    for (world, objective, pairs), own in grouped(rows, "world", "objective", "pairs").items():
-        fresh = _median(map(fresh_loss, own))
-        training = _median(map(training_loss, own))
-        found.append(
+    summary_rows = []
+    for (world, objective, pairs), group in grouped(rows, "world", "objective", "pairs").items():
+        fresh = _median(map(fresh_loss, group))
+        training = _median(map(training_loss, group))
+        summary_rows.append(
             {
                 "world": world,
                 "objective": objective,
                 "pairs": pairs,
                 "size": f"{pairs:,}" if pairs else "endless",
-                "runs": len(own),
-                "r2": _median(measured(row, "r2") for row in own),
-                "r2_low": min(measured(row, "r2") or 0.0 for row in own),
-                "r2_high": max(measured(row, "r2") or 0.0 for row in own),
-                "error": _median(measured(row, "error") for row in own),
-                "bound": _median(measured(row, "bound") for row in own),
+                "runs": len(group),
+                "r2": _median(measured(row, "r2") for row in group),
+                "r2_low": min(measured(row, "r2") or 0.0 for row in group),
+                "r2_high": max(measured(row, "r2") or 0.0 for row in group),
+                "error": _median(measured(row, "error") for row in group),
+                "bound": _median(measured(row, "bound") for row in group),
                 "training": training,
                 "fresh": fresh,
                 "gap": None if fresh is None or training is None else fresh - training,
-                "holds": _count(row.scores.get("holds") for row in own),
+                "holds": _count(row.scores.get("holds") for row in group),
             }
         )
     return sorted(
-        found,
+        summary_rows,
         key=lambda one: (
             [*WORLDS, one["world"]].index(one["world"]),
             [*OBJECTIVES, one["objective"]].index(one["objective"]),
@@ -138,20 +138,20 @@ def curve(points: Sequence[Point]) -> Point:
 
 
 def _by_curve(points: Sequence[Point]) -> dict[tuple[str, str], list[Point]]:
-    found: dict[tuple[str, str], list[Point]] = {}
+    by_curve: dict[tuple[str, str], list[Point]] = {}
     for one in points:
-        found.setdefault((one["world"], one["objective"]), []).append(one)
-    return found
+        by_curve.setdefault((one["world"], one["objective"]), []).append(one)
+    return by_curve
 
 
 def _median(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    finite = [value for value in values if value is not None]
+    return median(finite) if finite else None
 
 
 def _count(values: Any) -> str | None:
-    known = [bool(value) for value in values if value is not None]
-    return f"{sum(known)} of {len(known)}" if known else None
+    flags = [bool(value) for value in values if value is not None]
+    return f"{sum(flags)} of {len(flags)}" if flags else None
 
 
 def _curve_table(curves: Sequence[Point]) -> Table:
@@ -198,15 +198,15 @@ def _table(points: Sequence[Point]) -> Table:
 
 
 def _rate(curves: Sequence[Point]) -> str:
-    known = [one for one in curves if one["slope"] is not None]
-    if not known:
+    with_slope = [one for one in curves if one["slope"] is not None]
+    if not with_slope:
         return ""
     parts = [
         f"{one['slope']:+.2f} ± {one['slope_error']:.2f} for {one['world']} under {one['objective']} "
         f"({one['from']:,} to {one['to']:,} pairs)"
-        for one in known
+        for one in with_slope
     ]
-    matched = [one["slope"] for one in known if "matched" in one["world"]]
+    matched = [one["slope"] for one in with_slope if "matched" in one["world"]]
     near = matched and all(abs(slope + 1) < 0.35 for slope in matched)
     start = (
         "**With a matched encoder 1 − R² falls about as 1 / N.**"
@@ -230,11 +230,11 @@ def _needed(curves: Sequence[Point]) -> str:
 
 
 def _gap(points: Sequence[Point]) -> str:
-    known = [one for one in points if one["gap"] is not None and one["pairs"] != ENDLESS]
-    if not known:
+    with_gap = [one for one in points if one["gap"] is not None and one["pairs"] != ENDLESS]
+    if not with_gap:
         return ""
-    sizes = [one["pairs"] for one in known]
-    small = [one for one in known if one["pairs"] == min(sizes)]
+    sizes = [one["pairs"] for one in with_gap]
+    small = [one for one in with_gap if one["pairs"] == min(sizes)]
     parts = [
         f"{one['training']:.4f} in training and {one['fresh']:.4f} on fresh pairs for {one['world']} under "
         f"{one['objective']}"
@@ -246,25 +246,27 @@ def _gap(points: Sequence[Point]) -> str:
     )
     text = f"**{start}** With {min(sizes):,} pairs the loss is {'; '.join(parts)}."
     if max(sizes) > min(sizes):
-        apart = max(abs(one["gap"]) for one in known if one["pairs"] == max(sizes))
+        apart = max(abs(one["gap"]) for one in with_gap if one["pairs"] == max(sizes))
         text += f" With {max(sizes):,} pairs the two differ by {apart:.4f} at most."
     return text
 
 
 def _bound(rows: Sequence[Row]) -> str:
-    known = [row for row in rows if row.scores.get("holds") is not None]
-    if not known:
+    with_bound = [row for row in rows if row.scores.get("holds") is not None]
+    if not with_bound:
         return ""
-    held = sum(bool(row.scores["holds"]) for row in known)
+    held = sum(bool(row.scores["holds"]) for row in with_bound)
     ratios = [
         bound / error
-        for row in known
+        for row in with_bound
         if (bound := measured(row, "bound")) is not None and (error := measured(row, "error"))
     ]
-    start = "**The bound holds on fresh pairs" if held == len(known) else "**The bound does not always hold"
+    start = (
+        "**The bound holds on fresh pairs" if held == len(with_bound) else "**The bound does not always hold"
+    )
     middle = f", {median(ratios):.0f} times the error at the median" if ratios else ""
-    text = f"{start}**: in {held} of {len(known)} runs, overfitted ones included{middle}."
-    if held == len(known):
+    text = f"{start}**: in {held} of {len(with_bound)} runs, overfitted ones included{middle}."
+    if held == len(with_bound):
         text += (
             " It grows with the error, so an encoder that has learned its pairs by heart is not certified."
         )
@@ -277,7 +279,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         "Batches are drawn from the training set without repetition within a batch; a set smaller than the "
         "batch is one batch. No early stopping and no weight decay: both would help the small sets.",
         "The matched encoder has the mixing's own form, so what it misses is estimation. Its 1 − R² falls "
-        "until the optimiser's noise is left, which endless data has too.",
+        "until the optimizer's noise is left, which endless data has too.",
     ]
     missing = len(unscored(rows))
     return [*notes, f"{missing} runs could not be scored and are left out."] if missing else notes
@@ -289,8 +291,8 @@ def draw(points: Sequence[Point]) -> Figure:
     recovery, bounds, gaps = figure.subplots(1, 3)
     colors = dict(zip(WORLDS, COLORS, strict=False))
     sizes = sorted({one["pairs"] for one in points if one["pairs"] != ENDLESS})
-    for (world, objective), own in _by_curve(points).items():
-        finite = [one for one in own if one["pairs"] != ENDLESS]
+    for (world, objective), group in _by_curve(points).items():
+        finite = [one for one in group if one["pairs"] != ENDLESS]
         across, color = [one["pairs"] for one in finite], colors.get(world, QUIET)
         style = "-" if objective == "SIGReg" else "--"
         marker = "o" if objective == "SIGReg" else "s"
@@ -304,7 +306,7 @@ def draw(points: Sequence[Point]) -> Figure:
             linewidth=1,
             label=f"{world}, {objective}",
         )
-        for one in own:
+        for one in group:
             if one["pairs"] == ENDLESS and sizes:
                 level = [1 - one["r2"]] * 2
                 recovery.plot([sizes[0], sizes[-1]], level, ":", color=color, linewidth=0.8)

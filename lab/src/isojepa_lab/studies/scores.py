@@ -6,7 +6,7 @@
     bound, sharper, epsilon, delta, holds, refuted   Theorem 3, in worlds it speaks of; see
                                  `isojepa.certificates.bound`
     alignment, sigreg, whitening the losses on the same footing for every encoder: mean squared distance to
-                                 the centre of the views, SIGReg in batches of 256, whitening of the sample
+                                 the center of the views, SIGReg in batches of 256, whitening of the sample
     r2_grid, orthogonality_grid  in the plane: the published score, in-sample on a grid over [-3, 3]^2
     smallest_variance, mean_variance             of the embedding's principal directions
     samples                      pairs behind the certificate's numbers
@@ -23,15 +23,15 @@ from torch import nn
 
 from isojepa.certificates import Certificate, certify
 from isojepa.certificates.cases import default_samples
-from isojepa.certificates.intervals import Interval
+from isojepa.data import Source
+from isojepa.data.source import Observable, observable
 from isojepa.encoders.model import embed
 from isojepa.linear import errors, held_out_r2, least_squares, r2_of
 from isojepa.objectives import SIGReg, Whitening
-from isojepa.objectives.alignment import to_centre
+from isojepa.objectives.alignment import to_center
 from isojepa.objectives.gaussianity.statistic import AxisWarning
 from isojepa.seeds import generator
-from isojepa.worlds import Source
-from isojepa.worlds.source import Observable, observable
+from isojepa.statistics.intervals import Interval
 
 _SEED = 1  # not that of any training run's data: streams have names of their own besides
 _SAMPLES = 40_000  # at least: in 1,024 dimensions the fit of fewer costs R^2
@@ -78,7 +78,7 @@ def losses(encoder: nn.Module, world: Source) -> dict[str, float]:
         warnings.simplefilter("ignore", AxisWarning)  # the axes are known here
         sigreg = SIGReg(slices=256)(batches, generator(_SEED, "slices"))
     return {
-        "alignment": to_centre(views.double()).item(),
+        "alignment": to_center(views.double()).item(),
         "sigreg": sigreg.item(),
         "whitening": Whitening()(views.double()).item(),
     }
@@ -87,7 +87,7 @@ def losses(encoder: nn.Module, world: Source) -> dict[str, float]:
 def on_grid(encoder: nn.Module, world: Observable) -> dict[str, float | None]:
     """The published score of the plane: a linear map fitted and scored on one grid over [-3, 3]^2.
 
-    It weighs the corners, which the world hardly visits, as much as the centre. None where the encoder has no
+    It weighs the corners, which the world hardly visits, as much as the center. None where the encoder has no
     finite value out there.
     """
     line = torch.linspace(-3, 3, _GRID)
@@ -107,7 +107,7 @@ def on_grid(encoder: nn.Module, world: Observable) -> dict[str, float | None]:
 
 
 def certified(certificate: Certificate) -> dict[str, Any]:
-    """What a certificate tells, by the names that rows have for it."""
+    """Entries of a certificate, under the names that rows use."""
     recovery, bound = certificate.recovery, certificate.bound
     scores: dict[str, Any] = {"samples": certificate.samples}
 

@@ -23,7 +23,7 @@ class TableSpec:
     @classmethod
     def named(cls, **lines: Callable[[Rows], Sequence[dict[str, Any]]]) -> "list[TableSpec]":
         """Several tables."""
-        return [cls(name, own) for name, own in lines.items()]
+        return [cls(name, group) for name, group in lines.items()]
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class ChartSpec:
 
 
 def heat_map(lines: Sequence[Mapping[str, Any]], column: str, row: str, key: str, **options: Any) -> HeatMap:
-    """Lines of a table as colours: what stands at a key over two others that are numbers."""
+    """Lines of a table as colors: what stands at a key over two others that are numbers."""
     columns, rows = (sorted({line[name] for line in lines}) for name in (column, row))
-    found = {(line[row], line[column]): line[key] for line in lines}
-    table = [[found.get((up, across)) for across in columns] for up in rows]
+    cells = {(line[row], line[column]): line[key] for line in lines}
+    table = [[cells.get((up, across)) for across in columns] for up in rows]
     names = [[f"{value:g}" for value in values] for values in (columns, rows)]
     return HeatMap("", options.pop("title"), "", names[0], names[1], values=table, **options)

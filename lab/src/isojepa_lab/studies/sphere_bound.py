@@ -87,7 +87,7 @@ class Study:
         counts = self.counts_circle if dim == 2 else self.counts_sphere
         degrees = self.degrees_circle if dim == 2 else self.degrees_sphere
         each = [errors(seed, dim, alpha, kind, counts, degrees, self.functions) for seed in range(self.seeds)]
-        slopes = [float(np.polyfit(np.log(counts), np.log(found), 1)[0]) for found in each]
+        slopes = [float(np.polyfit(np.log(counts), np.log(rows), 1)[0]) for rows in each]
         mean = [fmean(column) for column in zip(*each, strict=True)]
         predicted = -2 * alpha / (dim - 1)
         bounds = [math.exp(log_constant(dim, alpha) + predicted * math.log(count)) for count in counts]
@@ -102,7 +102,7 @@ class Study:
             "errors": mean,
             "bounds": bounds,
             "tightest": max(error / bound for error, bound in zip(mean, bounds, strict=True)),
-            "tightest_of_sets": max(e / b for found in each for e, b in zip(found, bounds, strict=True)),
+            "tightest_of_sets": max(e / b for rows in each for e, b in zip(rows, bounds, strict=True)),
         }
 
 
@@ -128,7 +128,7 @@ with the Sobolev norm under the uniform law; above one, the bound as written is 
 
 ## The constant
 
-C(K, α) = 2^(2α) π^((K-1)/2) Γ(α + (K-1)/2) / ((K-1) Γ(α) Γ((K-1)/2)), as far as we can tell: it was hardly
+C(K, α) = 2^(2α) π^((K-1)/2) Γ(α + (K-1)/2) / ((K-1) Γ(α) Γ((K-1)/2)), as far as we know: it was hardly
 legible in the text we worked from, and it does not say which norm of the Sobolev space it belongs to, so the
 rate is tested here and the constant only tried. More smoothness makes the bound fall faster, as the caption
 of Figure 15 says, but the constant grows with α: the smoother bound is the lower one only from this many

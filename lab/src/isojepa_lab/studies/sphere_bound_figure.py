@@ -47,8 +47,8 @@ def _measured(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
     """Points of the measurement, the predicted slope through the low-discrepancy ones, and the bound."""
     handles = []
     for alpha, color in zip(dict.fromkeys(row["alpha"] for row in rows), COLORS, strict=False):
-        own = [row for row in rows if row["alpha"] == alpha]
-        for row in own:
+        subset = [row for row in rows if row["alpha"] == alpha]
+        for row in subset:
             filled = row["directions"] == "low-discrepancy"
             face = color if filled else "white"
             axes.loglog(row["counts"], row["errors"], "o", color=color, markerfacecolor=face, markersize=5)
@@ -57,7 +57,7 @@ def _measured(axes: Axes, rows: Sequence[dict[str, Any]]) -> None:
                 height = np.exp(np.mean(np.log(row["errors"]) - row["predicted"] * np.log(counts)))
                 axes.loglog(counts, height * counts ** row["predicted"], color=color, linewidth=1)
                 axes.loglog(counts, row["bounds"], color=color, linewidth=1, linestyle=":")
-        slope = own[0]["predicted"]
+        slope = subset[0]["predicted"]
         handles.append(Line2D([], [], color=color, label=f"α = {alpha:g}, slope −{-slope:g}"))
     handles += [
         Line2D([], [], color=QUIET, marker="o", linestyle="none", label="low-discrepancy"),

@@ -119,13 +119,13 @@ def harmonics(points: Array, degrees: int) -> list[tuple[Array, Array]]:
             before, after = values[-1], up * (height * values[-1] - down * before)
             values.append(after)
         block = np.stack(values)
-        own = np.arange(m, degrees + 1, dtype=np.float64)
+        orders = np.arange(m, degrees + 1, dtype=np.float64)
         if m == 0:
-            blocks.append((own, block))
+            blocks.append((orders, block))
         else:
             waves = math.sqrt(2) * np.stack([np.cos(m * azimuth), np.sin(m * azimuth)])
             both = (block[None] * waves[:, None]).reshape(-1, len(points))
-            blocks.append((np.tile(own, 2), both))
+            blocks.append((np.tile(orders, 2), both))
     return blocks
 
 
@@ -160,13 +160,13 @@ def errors(
         values += block.T @ coefficients
         norm += (1 + degree * (degree + dim - 2)) ** alpha @ coefficients**2
     energies = multiplicity(dim, degrees) * variances(dim, alpha, np.arange(degrees + 1.0))
-    truth, found, start = values[-len(test) :], [], 0
+    truth, errors_by_degree, start = values[-len(test) :], [], 0
     for points in sets:
-        known = values[start : start + len(points)]
+        block_values = values[start : start + len(points)]
         start += len(points)
         gram = kernel(points @ points.T, energies, dim)
         gram[np.diag_indices_from(gram)] += 1e-14 * gram[0, 0]  # two random directions may almost coincide
-        weights = cho_solve(cho_factor(gram), known)
+        weights = cho_solve(cho_factor(gram), block_values)
         error = kernel(test @ points.T, energies, dim) @ weights - truth
-        found.append(float(np.mean(error**2 / norm)))
-    return found
+        errors_by_degree.append(float(np.mean(error**2 / norm)))
+    return errors_by_degree

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from isojepa.names import choose
+from isojepa.validation import choose
 from isojepa_lab.studies.findings import Value
 from isojepa_lab.studies.rows import Lines, Rows
 
@@ -65,10 +65,10 @@ def verdict_of(truths: Iterable[bool]) -> str:
         >>> verdict_of([True, True]), verdict_of([True, False]), verdict_of([False]), verdict_of([])
         ('holds', 'in part', 'does not hold', 'cannot be asked')
     """
-    found = [bool(truth) for truth in truths]
-    if not found:
+    flags = [bool(truth) for truth in truths]
+    if not flags:
         return UNASKED
-    return HOLDS if all(found) else IN_PART if any(found) else FAILS
+    return HOLDS if all(flags) else IN_PART if any(flags) else FAILS
 
 
 def below(limit: float) -> Callable[[float], bool]:
@@ -88,9 +88,12 @@ def judge_values(values: Iterable[float], test: Callable[[float], bool], **facts
         >>> judge_values([0.5, 2.0], lambda ratio: ratio < 1).verdict
         'in part'
     """
-    found = list(values)
-    ends: dict[str, Value] = {"low": min(found, default=None), "high": max(found, default=None)}
-    return judged(map(test, found), **ends, **facts)
+    judged_values = list(values)
+    ends: dict[str, Value] = {
+        "low": min(judged_values, default=None),
+        "high": max(judged_values, default=None),
+    }
+    return judged(map(test, judged_values), **ends, **facts)
 
 
 def judge_lines(
@@ -105,20 +108,21 @@ def judge_lines(
     Args:
         lines: what is asked, one by one.
         test: of a line.
-        text: how a line is told, keys in braces; `all`, `yes` and `no` tell all lines, those that pass and
+        text: template of a line, keys in braces; `all`, `yes` and `no` print all lines, those that pass and
             those that do not.
-        key: of a number in every line; `low` and `high` tell the lines that have the least and most of it.
+        key: of a number in every line; `low` and `high` print the lines that have the least and most of it.
         facts: further ones.
     """
-    found = [(test(line), text.format_map(line), line) for line in lines]
-    told = {"all": (True, False), "yes": (True,), "no": (False,)}
+    judged_lines = [(test(line), text.format_map(line), line) for line in lines]
+    accepted = {"all": (True, False), "yes": (True,), "no": (False,)}
     listed = {
-        name: "; ".join(one for truth, one, _ in found if truth in kinds) for name, kinds in told.items()
+        name: "; ".join(one for truth, one, _ in judged_lines if truth in kinds)
+        for name, kinds in accepted.items()
     }
     if key:
-        order = sorted(found, key=lambda one: one[2][key])
+        order = sorted(judged_lines, key=lambda one: one[2][key])
         listed |= {"low": order[0][1], "high": order[-1][1]} if order else {}
-    return judged((truth for truth, _, _ in found), **listed, **facts)
+    return judged((truth for truth, _, _ in judged_lines), **listed, **facts)
 
 
 def in_words(claim: str, judgement: Judgement) -> str:
@@ -130,8 +134,8 @@ def in_words(claim: str, judgement: Judgement) -> str:
 
 def judged(truths: Iterable[bool], **facts: Value) -> Judgement:
     """The verdict of many answers, with how many of how many were yes as `good` and `asked`."""
-    found = [bool(truth) for truth in truths]
-    return Judgement(verdict_of(found), {"good": sum(found), "asked": len(found), **facts})
+    flags = [bool(truth) for truth in truths]
+    return Judgement(verdict_of(flags), {"good": sum(flags), "asked": len(flags), **facts})
 
 
 def asks(
@@ -139,11 +143,11 @@ def asks(
 ) -> Judge:
     """The judge of lines that the rows give, of those that have something at a key; see `judge_lines`.
 
-    `low` and `high` are told by another key, if one is given as the order.
+    `low` and `high` are printed by another key, if one is given as the order.
     """
 
     def judge(rows: Rows) -> Judgement:
-        asked = lines(rows).known(key, order or key)
-        return judge_lines(asked, lambda line: test(line[key]), text, order or key)
+        judged_rows = lines(rows).known(key, order or key)
+        return judge_lines(judged_rows, lambda line: test(line[key]), text, order or key)
 
     return judge

@@ -18,7 +18,7 @@ answer. Paragraphs are apart by empty lines; one that begins with a name in brac
 
 Anywhere else {name} and {name:.4f} are the study's numbers, in a sentence of a statement also the facts of
 its judgement. A paragraph of which a number is None is left out, as is a section whose tables and charts are
-all empty. `{run_summary}` tells what was run, `{unscored}` how many runs have no score, None if all have.
+all empty. `{run_summary}` says what was run, `{unscored}` how many runs have no score, None if all have.
 """
 
 import re
@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isojepa.names import choose
+from isojepa.validation import choose
 from isojepa_lab.studies.cells import Row
 from isojepa_lab.studies.findings import Block, Column, Findings, Plot, Table, Value, text_of
 from isojepa_lab.studies.measured import told, unscored
@@ -74,7 +74,7 @@ class Story:
         return cls(path.name, paragraphs[0], paragraphs[1:])
 
 
-def tell(
+def render_story(
     story: Story,
     rows: Sequence[Row],
     tables: Sequence[TableSpec] = (),
@@ -85,7 +85,7 @@ def tell(
     """Fill a story from rows.
 
     Raises:
-        ValueError: the story names what is not there, leaves out what is, or does not say what it must.
+        ValueError: the story names a missing part, leaves one out, or lacks a required one.
     """
     filled = _Filling(story.name, Rows(rows), tables, charts, statements, numbers or {})
     sections: list[list[Block]] = [[]]
@@ -106,8 +106,8 @@ def tell(
         empty = is_shown and all(isinstance(block, str) for block in section)
         if len(section) > 1 and not empty:  # more than its heading
             body = [*body, *section]
-    found = [block for block in body if isinstance(block, Table)]
-    return Findings(answer, found, body=body)
+    body_tables = [block for block in body if isinstance(block, Table)]
+    return Findings(answer, body_tables, body=body)
 
 
 class _Filling:
@@ -167,8 +167,8 @@ class _Filling:
         return f"**{claim[:1].upper()}{claim[1:]}: {judgement.verdict}.** {told_sentence}"
 
     def _sentences(self, name: str, rest: str) -> dict[str, str]:
-        """The sentences by verdict; a line that begins with no verdict goes on with the last."""
-        found: dict[str, str] = {}
+        """The sentences by verdict; a line that begins with no verdict continues the last."""
+        sentences: dict[str, str] = {}
         keys: list[str] = []
         for line in rest.splitlines():
             head, colon, text = line.partition(":")
@@ -178,11 +178,11 @@ class _Filling:
             else:
                 text = line
             for key in keys:
-                found[key] = f"{found.get(key, '')} {text.strip()}".strip()
-        missing = [key for key in VERDICTS if key not in found and key != UNASKED]
+                sentences[key] = f"{sentences.get(key, '')} {text.strip()}".strip()
+        missing = [key for key in VERDICTS if key not in sentences and key != UNASKED]
         if missing:
             raise ValueError(f"the statement {name} of {self.name} has no sentence for: {', '.join(missing)}")
-        return found
+        return sentences
 
     def _table(self, name: str, title: str, rest: str) -> Block | None:
         lines = choose(f"table of {self.name}", name, self.tables).lines(self.rows)

@@ -15,18 +15,17 @@ from typing import Any, TypeVar
 from torch import nn
 
 from isojepa.config import Config, config_from
-from isojepa.files import plain
-from isojepa.names import choose
-from isojepa.training.identity import record_id
-from isojepa.training.records import Record
-from isojepa.worlds.source import Source
+from isojepa.data.source import Source
+from isojepa.io import to_jsonable
+from isojepa.training.run_directory import RunDirectory, record_id
+from isojepa.validation import choose
 from isojepa_lab.studies.cells import RECORDS, Cell, Computation, Label, Row, numbers, record_of
 from isojepa_lab.studies.findings import Findings, Value
 from isojepa_lab.studies.rows import Rows
 from isojepa_lab.studies.scores import score
 from isojepa_lab.studies.specs import ChartSpec, TableSpec
 from isojepa_lab.studies.statements import Statement
-from isojepa_lab.studies.story import Story, tell
+from isojepa_lab.studies.story import Story, render_story
 
 __all__ = [
     "RECORDS",
@@ -111,10 +110,10 @@ class Study:
         """The story of the rows.
 
         Raises:
-            ValueError: the story names what is not there, or does not say what it must.
+            ValueError: the story names a missing part, or lacks a required one.
         """
         story, numbers = Story.read(self.story), self.numbers(Rows(rows))
-        return tell(story, rows, self.tables, self.charts, self.statements, numbers)
+        return render_story(story, rows, self.tables, self.charts, self.statements, numbers)
 
 
 @dataclass(frozen=True)
@@ -157,19 +156,19 @@ def blame(error: Exception) -> str:
 
 def unique(cells: Iterable[Cell]) -> list[Cell]:
     """Cells with different configs, in their order and each at its first mention: the runs to be made."""
-    found: dict[str, Cell] = {}
+    unique_cells: dict[str, Cell] = {}
     for cell in cells:
         config = cell.config
         name = _name(config) if isinstance(config, Config) else record_id(config.to_dict())
-        found.setdefault(name, cell)
-    return list(found.values())
+        unique_cells.setdefault(name, cell)
+    return list(unique_cells.values())
 
 
 def collect(cells: Iterable[Cell], folder: str | Path = RECORDS) -> tuple[list[Row], list[Cell]]:
     """The rows of the cells whose records are finished and scored, and the cells whose are not.
 
     A record that is damaged, or of another config than its name says, counts as missing: a sweep mends it or
-    tells what is wrong with it.
+    reports what is wrong with it.
     """
     rows, missing = [], []
     for cell in cells:
@@ -191,12 +190,14 @@ def _plan(study: AnyStudy, scale: str, computed: bool) -> list[Cell]:
 
 def _checked(cell: Cell, study: str, computed: bool) -> Cell:
     """The cell, whose config must have the name it will have after its way through JSON to a worker."""
-    wanted = Computation if computed else Config
-    if not (isinstance(cell, Cell) and isinstance(cell.config, wanted) and isinstance(cell.labels, Mapping)):
-        raise ValueError(f"a cell must be a Cell of a {wanted.__name__} and labels, got {cell!r}")
+    expected = Computation if computed else Config
+    if not (
+        isinstance(cell, Cell) and isinstance(cell.config, expected) and isinstance(cell.labels, Mapping)
+    ):
+        raise ValueError(f"a cell must be a Cell of a {expected.__name__} and labels, got {cell!r}")
     config = cell.config
     if isinstance(config, Computation):
-        return replace(cell, config=Computation(plain(dict(config.settings)), study, config.seconds))
+        return replace(cell, config=Computation(to_jsonable(dict(config.settings)), study, config.seconds))
     return replace(cell, config=_as_recorded(config))
 
 
@@ -216,7 +217,7 @@ def _once(made: Callable[[Config], T]) -> Callable[[Config], T]:
 @_once
 def _as_recorded(config: Config) -> Config:
     """A config as a record gives it back."""
-    return config_from(plain(config.to_dict()))
+    return config_from(to_jsonable(config.to_dict()))
 
 
 @_once
@@ -227,7 +228,7 @@ def _name(config: Config) -> str:
 
 def _row(cell: Cell, path: Path) -> Row | None:
     try:
-        record = Record(path)
+        record = RunDirectory(path)
         result, scores = record.result, record.scores
         if result is None or scores is None or record.id != record_id(cell.config.to_dict()):
             return None

@@ -7,10 +7,10 @@ how much); (2) of two Gaussian latents one of which is r times faster, the fast 
 
     python -m isojepa_lab.studies.theory_meets_training [--out docs/results]
 
-The prediction comes from `isojepa.laws.eigensystem` and knows nothing of encoders. The encoders see two
-latents through a mixing, are trained with alignment and whitening on pairs of the Langevin process, and are
-scored on fresh pairs: R^2 against z, which is predicted, and against phi_1(z), which should be 1. One thread;
-about four minutes.
+The prediction comes from `isojepa.distributions.eigensystem` and knows nothing of encoders. The encoders
+see two latents through a mixing, are trained with alignment and whitening on pairs of the Langevin process,
+and are scored on fresh pairs: R^2 against z, which is predicted, and against phi_1(z), which should be 1.
+One thread; about four minutes.
 """
 
 import time
@@ -25,9 +25,8 @@ import tyro
 
 from isojepa.certificates.eigenfunctions import predict_process
 from isojepa.certificates.recovery import measure_recovery
-from isojepa.encoders import MLP
-from isojepa.encoders.model import embed
-from isojepa.laws import (
+from isojepa.data import Langevin, Sinusoid, World
+from isojepa.distributions import (
     Density,
     Eigensystem,
     GeneralizedNormal,
@@ -36,11 +35,12 @@ from isojepa.laws import (
     bimodal,
     eigensystem,
 )
+from isojepa.encoders import MLP
+from isojepa.encoders.model import embed
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
 from isojepa.terminal import Console
 from isojepa.training import fit
-from isojepa.worlds import Langevin, Sinusoid, World
 from isojepa_lab.studies.results import write_figure, write_results
 from isojepa_lab.studies.theory_meets_training_page import draw, page
 

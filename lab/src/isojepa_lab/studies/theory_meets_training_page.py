@@ -67,11 +67,11 @@ of the ratio; {rate_steps} steps; R² of each function read off the two-dimensio
 def page(rows: Rows, settings: Mapping[str, Any]) -> str:
     """The study's rows as Markdown."""
     curve = [row for row in rows if row["part"] == "curve"]
-    found = summaries(rows, settings["steps"])
-    normal = next((one for one in found if one["alpha"] == 2), None)
+    summary_rows = summaries(rows, settings["steps"])
+    normal = next((one for one in summary_rows if one["alpha"] == 2), None)
     floor = 1 - normal["r2"] if normal else math.nan
-    worst = max(found, key=lambda one: abs(one["gap"]))
-    apart = [one for one in found if abs(one["gap"]) > one["half"] + floor]
+    worst = max(summary_rows, key=lambda one: abs(one["gap"]))
+    apart = [one for one in summary_rows if abs(one["gap"]) > one["half"] + floor]
     light = max((row for row in curve if row["alpha"] > 2), key=lambda row: 1 - row["r2"])
     first = min(curve, key=lambda row: row["alpha"])
     rates = [row for row in rows if row["part"] == "anisotropy"]
@@ -79,20 +79,20 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
         **settings,
         laws=markdown_table(
             ["law", "predicted", "measured", "measured - predicted", "R² against φ₁", "open"],
-            [_cells(one) for one in found],
+            [_cells(one) for one in summary_rows],
         ),
         long_table=_long_table(rows, settings["steps"]),
         rate_table=_rate_table(rates),
-        count=len(found),
-        lowest=min(one["predicted"] for one in found),
-        mean_gap=fmean(abs(one["gap"]) for one in found),
+        count=len(summary_rows),
+        lowest=min(one["predicted"] for one in summary_rows),
+        mean_gap=fmean(abs(one["gap"]) for one in summary_rows),
         worst_gap=abs(worst["gap"]),
         worst_law=worst["law"],
         floor=floor,
-        agree=len(found) - len(apart),
+        agree=len(summary_rows) - len(apart),
         apart=_apart(apart),
-        phi_low=min(one["r2_phi"] for one in found),
-        phi_high=max(one["r2_phi"] for one in found),
+        phi_low=min(one["r2_phi"] for one in summary_rows),
+        phi_high=max(one["r2_phi"] for one in summary_rows),
         trained_longer=_trained_longer(rows, settings["steps"]),
         loss15=1 - _at(curve, 1.5, "r2"),
         loss4=1 - _at(curve, 4.0, "r2"),
@@ -110,21 +110,21 @@ def page(rows: Rows, settings: Mapping[str, Any]) -> str:
 def summaries(rows: Rows, steps: int) -> list[dict[str, Any]]:
     """One mapping per law: means over seeds, and half a 95 % interval of the measured R^2."""
     trained = [row for row in rows if row["part"] == "trained" and row["steps"] == steps]
-    found = []
+    summary_rows = []
     for law in dict.fromkeys(row["law"] for row in trained):
-        own = [row for row in trained if row["law"] == law]
-        values = np.array([row["r2"] for row in own])
+        subset = [row for row in trained if row["law"] == law]
+        values = np.array([row["r2"] for row in subset])
         n = len(values)
         half = float(student.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else 0.0
         # one run's own interval, of its finite sample, is part of the doubt too
-        half = math.hypot(half, fmean((row["r2_interval"][1] - row["r2_interval"][0]) / 2 for row in own))
-        predicted, phi = own[0]["predicted"], fmean(row["r2_phi"] for row in own)
+        half = math.hypot(half, fmean((row["r2_interval"][1] - row["r2_interval"][0]) / 2 for row in subset))
+        predicted, phi = subset[0]["predicted"], fmean(row["r2_phi"] for row in subset)
         middle = math.sqrt(phi * predicted)
         reach = math.sqrt(max(0.0, (1 - phi) * (1 - predicted)))
-        found.append(
+        summary_rows.append(
             {
                 "law": law,
-                "alpha": own[0]["alpha"],
+                "alpha": subset[0]["alpha"],
                 "predicted": predicted,
                 "r2": float(values.mean()),
                 "half": half,
@@ -133,7 +133,7 @@ def summaries(rows: Rows, steps: int) -> list[dict[str, Any]]:
                 "open": ((middle - reach) ** 2, (middle + reach) ** 2),
             }
         )
-    return found
+    return summary_rows
 
 
 def _cells(one: Mapping[str, Any]) -> list[str]:
@@ -194,15 +194,15 @@ def _break_words(rates: Rows) -> str:
     after = [row for row in rates if row["ratio"] > 2]
     if not before or not after:
         return "The break was not looked for."
-    kept, lost = min(row["fast"] for row in before), max(row["fast"] for row in after)
-    if kept <= lost:
+    lowest, lost = min(row["fast"] for row in before), max(row["fast"] for row in after)
+    if lowest <= lost:
         return (
             "There is no clear break: some run below ratio 2 reads the fast latent worse than one above it."
         )
     last, first = max(row["ratio"] for row in before), min(row["ratio"] for row in after)
     second = min(row["second"] for row in after)
     return (
-        f"Up to ratio {last:g} the fast latent is read off with R² {kept:.4f} or more, from {first:g} on "
+        f"Up to ratio {last:g} the fast latent is read off with R² {lowest:.4f} or more, from {first:g} on "
         f"with {lost:.4f} or less;\n  the second harmonic of the slow one takes its place, with "
         f"{second:.4f} or more."
     )
@@ -211,16 +211,16 @@ def _break_words(rates: Rows) -> str:
 def _rate_table(rates: Rows) -> str:
     cells = []
     for ratio in dict.fromkeys(row["ratio"] for row in rates):
-        own = [row for row in rates if row["ratio"] == ratio]
-        means = [f"{fmean(row[key] for row in own):.4f}" for key in ("slow", "fast", "second")]
-        cells.append([f"{ratio:g}", f"{own[0]['predicted_fast']:.0f}", means[1], means[0], means[2]])
+        subset = [row for row in rates if row["ratio"] == ratio]
+        means = [f"{fmean(row[key] for row in subset):.4f}" for key in ("slow", "fast", "second")]
+        cells.append([f"{ratio:g}", f"{subset[0]['predicted_fast']:.0f}", means[1], means[0], means[2]])
     return markdown_table(
         ["ratio", "fast z₂, predicted", "fast z₂", "slow z₁", "second harmonic of z₁"], cells
     )
 
 
 def _at(curve: Rows, alpha: float, key: str) -> float:
-    """The predicted number at an alpha, between its neighbours if it is not on the curve."""
+    """The predicted number at an alpha, between its neighbors if it is not on the curve."""
     return float(np.interp(alpha, [row["alpha"] for row in curve], [row[key] for row in curve]))
 
 
@@ -229,8 +229,8 @@ def draw(rows: Rows, functions: Mapping[str, tuple[list[float], list[float]]]) -
     figure = Figure(figsize=(13.5, 4.3), dpi=90, layout="constrained")
     panels = figure.subplots(1, 3)
     _draw_curve(panels[0], rows)
-    shown = [name for name in ("alpha 1.5", "alpha 2", "alpha 8", "uniform", "bimodal") if name in functions]
-    for name, color in zip(shown, COLORS, strict=False):
+    names = [name for name in ("alpha 1.5", "alpha 2", "alpha 8", "uniform", "bimodal") if name in functions]
+    for name, color in zip(names, COLORS, strict=False):
         z, phi = functions[name]
         panels[1].plot(z, phi, color=QUIET if name == "alpha 2" else color, linewidth=1.6, label=name)
     plain_axes(panels[1], "First eigenfunction, where 99.9 % of the mass is", "z", "φ₁(z)")
@@ -271,9 +271,11 @@ def _draw_curve(axes: Any, rows: Rows) -> None:
         (False, COLORS[1], "o", "trained, each seed"),
         (True, COLORS[3], "D", "trained three times as long"),
     ):
-        own = [row for row in trained if (row["steps"] > usual) == longer]
-        across = [row["alpha"] or places.get(row["law"], 100.0) for row in own]
-        axes.loglog(across, [1 - row["r2"] for row in own], marker, color=color, markersize=4.5, label=label)
+        subset = [row for row in trained if (row["steps"] > usual) == longer]
+        across = [row["alpha"] or places.get(row["law"], 100.0) for row in subset]
+        axes.loglog(
+            across, [1 - row["r2"] for row in subset], marker, color=color, markersize=4.5, label=label
+        )
     plain_axes(axes, "What linear recovery loses to the law", "alpha", "1 − R²")
     ticks = [1.5, 2, 3, 4, 8, 32, *places.values()]
     axes.set_xticks(ticks, labels=["1.5", "2", "3", "4", "8", "32", "uniform", "bimodal"], rotation=30)

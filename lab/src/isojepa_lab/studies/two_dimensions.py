@@ -22,9 +22,9 @@ from isojepa.certificates import Certificate, certify
 from isojepa.config import Config
 from isojepa.encoders.coupling import CouplingSpec
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.files import write_json, write_text
+from isojepa.io import write_json, write_text
 from isojepa.objectives.lejepa import LeJEPASpec, WhiteningSpec
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.terminal import Console
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.results import markdown_table
@@ -32,7 +32,7 @@ from isojepa_lab.studies.results import markdown_table
 SEEDS = (0, 1, 2)
 DEFAULT = Config()
 LONG = replace(DEFAULT, encoder=MLPSpec(width=96), training=Recipe(steps=6000))
-COUPLING = Config(world=make("world", mixing="additive-coupling"), encoder=CouplingSpec())
+COUPLING = Config(world=build_spec("world", mixing="additive-coupling"), encoder=CouplingSpec())
 
 # One setting changed at a time; the rest as in the defaults.
 CHANGES: dict[str, Config] = {
@@ -71,7 +71,7 @@ def configs() -> Iterator[tuple[str, str, Config]]:
         yield "spiral", "defaults", replace(DEFAULT, seed=seed)
         yield "spiral", "width 96, 6000 steps", replace(LONG, seed=seed)
         for mixing in ("sinusoid", "parabola", "affine-coupling"):
-            yield "mixings", mixing, replace(DEFAULT, world=make("world", mixing=mixing), seed=seed)
+            yield "mixings", mixing, replace(DEFAULT, world=build_spec("world", mixing=mixing), seed=seed)
         yield "mixings", "additive-coupling, matched encoder", replace(COUPLING, seed=seed)
     for label, config in CHANGES.items():
         yield "settings", label, config
@@ -87,7 +87,7 @@ class Study:
     """Folder of the records."""
 
     def run(self) -> None:
-        """Run what is not done, then write two_dimensions.json and two_dimensions.md."""
+        """Run missing cells, then write two_dimensions.json and two_dimensions.md."""
         torch.set_num_threads(1)
         console = Console()
         rows = []

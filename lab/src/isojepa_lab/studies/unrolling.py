@@ -78,7 +78,7 @@ def descend(
         watch: called after every step with its number, from 1, and the samples.
 
     Returns:
-        (samples, dim); NaN where the statistic could not go on.
+        (samples, dim); NaN where the statistic failed.
     """
     x = x.clone().requires_grad_()
     optimizer = torch.optim.Adam([x], lr=rates[0], fused=True)
@@ -102,10 +102,10 @@ def judge(start: Tensor, end: Tensor, draws: int) -> Row:
         nothing = dict.fromkeys(("squares", "blur", "bhep", "p"), math.nan)
         return {**nothing, "status": "diverged"}
     pair = end[:, :2]
-    kept = float(_correlation(start[:, 2:], end[:, 2:]).mean())
+    correlation = float(_correlation(start[:, 2:], end[:, 2:]).mean())
     return {
         "squares": round(float(_correlation(pair[:, :1] ** 2, pair[:, 1:] ** 2)), 4),
-        "blur": round(kept**4, 4),
+        "blur": round(correlation**4, 4),
         "bhep": round(float(BHEP()(pair)), 4),
         "p": float(BHEP().pvalue(pair, draws=draws)),
         "status": "done",
@@ -131,7 +131,7 @@ class Study:
     slices: tuple[int, ...] = (10, 16, 100)
     """Directions per step."""
     steps: int = 1000
-    """Of the optimisation; the rate falls to zero over them."""
+    """Of the optimization; the rate falls to zero over them."""
     long: int = 15_000
     """Steps of the long runs, at a small constant rate."""
     long_rate: float = 0.01
@@ -188,14 +188,14 @@ class Study:
 
     def choose(self, name: str) -> float:
         """The rate with the smallest BHEP statistic, in the cell of most dimensions and fewest slices."""
-        found = {}
+        choices = {}
         for rate in RATES:
             row, _ = self.cell(name, max(self.dims), min(self.slices), rate)
-            found[rate] = row["bhep"] if row["status"] == "done" else math.inf
-        return min(RATES, key=lambda rate: found[rate])
+            choices[rate] = row["bhep"] if row["status"] == "done" else math.inf
+        return min(RATES, key=lambda rate: choices[rate])
 
     def cell(self, name: str, dim: int, slices: int, rate: float) -> tuple[Row, Tensor]:
-        """One optimisation, judged; and its two coordinates."""
+        """One optimization, judged; and its two coordinates."""
         start = cross(self.samples, dim, 0)
         rates = [rate * (1 + math.cos(math.pi * step / self.steps)) / 2 for step in range(self.steps)]
         began = time.perf_counter()

@@ -21,8 +21,8 @@ def draw(rows: Rows, clouds: Mapping[str, Tensor]) -> Figure:
     figure = Figure(figsize=(14, 13), dpi=72, layout="constrained")
     parts: Any = figure.subfigures(3, 1, height_ratios=(1, 1.05, 1.1))
     top, middle, bottom = parts
-    left, right = top.subplots(1, 2)
-    _circle(left, [row for row in rows if row["part"] == "half circle"])
+    left_axes, right = top.subplots(1, 2)
+    _circle(left_axes, [row for row in rows if row["part"] == "half circle"])
     _long(right, [row for row in rows if row["part"] == "long"])
     cells = [row for row in rows if row["part"] == "cell"]
     last = max(row["dim"] for row in cells)
@@ -31,8 +31,12 @@ def draw(rows: Rows, clouds: Mapping[str, Tensor]) -> Figure:
     for axes, (name, points) in zip(middle.subplots(2, 5).ravel(), clouds.items(), strict=False):
         axes.scatter(points[:, 0], points[:, 1], s=5, color=COLORS[0])
         axes.set(xlim=(-4, 4), ylim=(-4, 4), aspect="equal", xticks=[], yticks=[])
-        own = [r for r in cells if r["test"] == name and r["dim"] == last and r["slices"] == fewest]
-        text = f"{name}\nsquares {own[0]['squares']:.2f}, blur {own[0]['blur']:.2f}" if own else "before"
+        subset = [r for r in cells if r["test"] == name and r["dim"] == last and r["slices"] == fewest]
+        text = (
+            f"{name}\nsquares {subset[0]['squares']:.2f}, blur {subset[0]['blur']:.2f}"
+            if subset
+            else "before"
+        )
         plain_axes(axes, text)
         axes.title.set_fontsize(8.5)
     first, second = bottom.subplots(1, 2)

@@ -65,7 +65,7 @@ to it is blur.
   {mv_small:.2f}. In {large_dim} dimensions it ends at {ep_large:.2f}, blur alone at {ep_large_blur:.2f},
   mean-variance at {mv_large:.2f}: {large_verdict}. A random
   direction has 2/{large_dim} of its square in the plane of the X.
-- The paper does not name its optimiser; this is Adam. In an encoder the coordinates do not move one by
+- The paper does not name its optimizer; this is Adam. In an encoder the coordinates do not move one by
   one, so that blur may matter less there; this was not tried here.
 - Stability: {stability}
 """

@@ -16,7 +16,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from PIL import Image
 
-from isojepa.files import write_text, write_whole
+from isojepa.io import write_text, write_whole
 from isojepa.report.drawing import draw_panels
 from isojepa.report.study_page import (
     Shown,
@@ -36,7 +36,7 @@ from isojepa_lab.studies.results import write_figure
 from isojepa_lab.studies.study import AnyStudy, blame
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_LARGEST_PNG = 200_000  # bytes of a file with all colours
+_LARGEST_PNG = 200_000  # bytes of a file with all colors
 _LARGEST_SVG = 400_000  # bytes; a picture with more points than that is kept as PNG alone
 
 _LARGEST_INSIDE = 100_000  # characters of an SVG in the page; a sharp PNG takes about as many
@@ -65,7 +65,7 @@ def write_report(study: AnyStudy, evidence: Evidence, out: Path) -> Written:
         out: folder of the files.
 
     Raises:
-        ValueError: there are no rows, the study cannot tell what they say, or names of it, of its tables or
+        ValueError: there are no rows, the study cannot summarize them, or names of it, of its tables or
             of its pictures clash or do not fit in a file's name.
     """
     if not evidence.rows:
@@ -86,8 +86,8 @@ def write_report(study: AnyStudy, evidence: Evidence, out: Path) -> Written:
         write_text(files[-1], _csv(table))
     pictures = []
     for index, picture in enumerate([*findings.pictures, *map(_drawn, findings.plots)]):
-        drawn, written = _draw(out, picture_stem(study.name, picture.name, index), picture)
-        pictures.append(drawn)
+        buffer, written = _draw(out, picture_stem(study.name, picture.name, index), picture)
+        pictures.append(buffer)
         files += written
     files.append(out / f"{study.name}.md")
     write_text(files[-1], markdown_page(study, evidence, findings))
@@ -140,11 +140,11 @@ def _draw(out: Path, stem: str, picture: Picture) -> tuple[ShownPicture, list[Pa
     if png.stat().st_size > _LARGEST_PNG:
         small, _ = _small_png(picture.figure, 1.0)
         write_whole(png, lambda path: _write(path, small))
-    drawn = io.StringIO()
+    buffer = io.StringIO()
     # a fixed salt and no date: the same figure is the same file
     with matplotlib.rc_context({"svg.hashsalt": stem}):
-        picture.figure.savefig(drawn, format="svg", metadata={"Date": None})
-    svg = re.sub(r"(?s)\s*<metadata>.*?</metadata>", "", drawn.getvalue())
+        picture.figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = re.sub(r"(?s)\s*<metadata>.*?</metadata>", "", buffer.getvalue())
     svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
     files = [png]
     if len(svg.encode()) <= _LARGEST_SVG:
@@ -162,10 +162,10 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _small_png(figure: Figure, sharper: float) -> tuple[bytes, int]:
-    """A figure of 256 colours, with more pixels than its own size has, and its width at that size."""
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=sharper * figure.dpi)
-    image = Image.open(drawn).convert("RGB")
+    """A figure of 256 colors, with more pixels than its own size has, and its width at that size."""
+    buffer, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=sharper * figure.dpi)
+    image = Image.open(buffer).convert("RGB")
     image.quantize(256, dither=Image.Dither.NONE).save(small, "png", optimize=True)
     return small.getvalue(), round(image.width / sharper)
 
@@ -214,8 +214,8 @@ def _shown(table: Table) -> ShownTable:
 
 
 def _holds_numbers(table: Table, column: Column) -> bool:
-    known = [row[column.key] for row in table.rows if row.get(column.key) is not None]
-    return bool(known) and all(_number(value) is not None for value in known)
+    column_values = [row[column.key] for row in table.rows if row.get(column.key) is not None]
+    return bool(column_values) and all(_number(value) is not None for value in column_values)
 
 
 def _number(value: Value) -> float | None:

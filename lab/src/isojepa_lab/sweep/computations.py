@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.studies.cells import Computation
 from isojepa_lab.sweep.plan import Task
 
@@ -18,12 +18,12 @@ def price_computations(tasks: Sequence[Task], states: Mapping[str, str]) -> tupl
     spent: dict[str, list[float]] = {}
     for task in tasks:
         if states[task.name] == "done":
-            spent.setdefault(task.study, []).append(float((Record(task.path).result or {})["seconds"]))
+            spent.setdefault(task.study, []).append(float((RunDirectory(task.path).result or {})["seconds"]))
     prices = {study: statistics.median(seconds) for study, seconds in spent.items()}
-    left, guesses = {}, 0
+    unmeasured, guesses = {}, 0
     for task in tasks:
         config, done = task.config, states[task.name] == "done"
         said = config.seconds if isinstance(config, Computation) else None
         guesses += not done and said is None and task.study not in prices
-        left[task.name] = 0.0 if done else said or prices.get(task.study, _GUESS)
-    return left, guesses
+        unmeasured[task.name] = 0.0 if done else said or prices.get(task.study, _GUESS)
+    return unmeasured, guesses

@@ -12,7 +12,7 @@ from isojepa.threads import one_thread
 
 def environment() -> dict[str, str]:
     """The variables to set."""
-    found = one_thread()
+    variables = one_thread()
     if not {"", os.getcwd()} & set(sys.path):
-        found["PYTHONSAFEPATH"] = "1"
-    return found
+        variables["PYTHONSAFEPATH"] = "1"
+    return variables

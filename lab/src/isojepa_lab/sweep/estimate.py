@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isojepa.config import Config
-from isojepa.files import read_json
-from isojepa.training.records import Record
+from isojepa.io import read_json
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep.computations import price_computations
 from isojepa_lab.sweep.local import Pool
 from isojepa_lab.sweep.measure import Cost, cost_key, scoring_seconds
@@ -54,8 +54,8 @@ class Estimate:
 
     def longest_first(self, tasks: Sequence[Task]) -> list[Task]:
         """The unfinished runs in the order in which they should begin."""
-        left = [task for task in tasks if self.states[task.name] != "done"]
-        return sorted(left, key=lambda task: -self.seconds[task.name])
+        unfinished = [task for task in tasks if self.states[task.name] != "done"]
+        return sorted(unfinished, key=lambda task: -self.seconds[task.name])
 
     def table(self, plans: Sequence[Plan], workers: int) -> list[dict[str, str | int | float]]:
         """One row per study, and the whole if there are several: shared runs count once there."""
@@ -91,13 +91,13 @@ def estimate(tasks: Sequence[Task], folder: Path, pool: Pool | None, budget: flo
     counted = {key: count_cost(group[0].config) for key, group in groups.items()}
     costs: dict[str, Cost] = {}
     for key, group in groups.items():
-        known = [_recorded(task, folder) for task in group if states[task.name] in ("done", "trained")]
-        found = [cost for cost in known if cost is not None]
-        if found:
+        recorded = [_recorded(task, folder) for task in group if states[task.name] in ("done", "trained")]
+        measured = [cost for cost in recorded if cost is not None]
+        if measured:
             costs[key] = Cost(
-                statistics.median(cost.step for cost in found),
+                statistics.median(cost.step for cost in measured),
                 0.0,
-                statistics.median(cost.scoring for cost in found),
+                statistics.median(cost.scoring for cost in measured),
             )
     open_groups = [
         key
@@ -181,9 +181,9 @@ def _tried(configs: Mapping[str, Config], pool: Pool, budget: float) -> dict[str
 
 
 def _recorded(task: Task, folder: Path) -> Cost | None:
-    """The price that a finished record tells; None if it was too short to tell."""
+    """The price that a finished record shows; None if it was too short."""
     try:
-        result = Record(task.path).result
+        result = RunDirectory(task.path).result
         if result is None or int(result["steps"]) < 20:
             return None
         step = float(result.get("cpu_seconds", result["seconds"])) / int(result["steps"])

@@ -1,7 +1,7 @@
 """What one Slurm job does: some runs, one after another, that survive the job's own end.
 
 A signal that asks the job to leave, SIGTERM of a preemption or SIGUSR2 before a time-out, lets the run save a
-checkpoint; the job is then queued again, and goes on in the middle of that run. A job that Slurm itself is
+checkpoint; the job is then queued again, and resumes in the middle of that run. A job that Slurm itself is
 already ending is not queued again from within: Slurm requeues it, or the sweep submits its runs anew.
 """
 
@@ -64,7 +64,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def _is_running() -> bool:
-    """Whether Slurm still counts this job as running, that is, nobody is ending it."""
+    """Whether Slurm still counts this job as running, that is, it is not being ended."""
     job, array = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_ARRAY_JOB_ID")
     if array is not None:  # the id of one job of an array is that of the whole array too
         job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"

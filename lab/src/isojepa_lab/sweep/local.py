@@ -44,7 +44,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.log,
             env=os.environ | environment(),
-            process_group=0,  # the terminal's Ctrl-C is for the parent, who tells the workers
+            process_group=0,  # the terminal's Ctrl-C is for the parent, which stops the workers
         )
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -229,7 +229,7 @@ class Local:
         self._pool.close()
 
     def advice(self) -> str:
-        """What a person who stopped the sweep should know besides."""
+        """A remark for the user who stopped the sweep."""
         return ""
 
     def _begin(self) -> list[tuple[Task, Ending]]:

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from isojepa.config import SECTIONS, Config
+from isojepa.data.source import Source, finite
 from isojepa.registry import Context, price
 from isojepa.runs import context_of
 from isojepa.training.loop import fit
-from isojepa.worlds.source import Source, finite
 from isojepa_lab.studies.scores import score
 
 _NODES = ((1 - 1 / math.sqrt(3)) / 2, (1 + 1 / math.sqrt(3)) / 2)
@@ -68,8 +68,8 @@ def measure(config: Config, seconds: float = 2.0) -> Cost:
             prices.append(max((_seconds(config, source, 1 + more, batch, 8) - once) / more, 1e-6))
     looked = _seconds(config, source, 1, batches[0], recipe.eval_samples)
     evaluation = max(looked - prices[0], 0.0)
-    left = seconds - (time.monotonic() - spent)
-    return Cost(sum(prices) / len(prices), evaluation, _scoring(config, source, left))
+    remaining = seconds - (time.monotonic() - spent)
+    return Cost(sum(prices) / len(prices), evaluation, _scoring(config, source, remaining))
 
 
 def scoring_seconds(dim: int) -> float:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from isojepa.importing import import_file
-from isojepa.names import choose, unknown
-from isojepa.training.identity import record_id
+from isojepa.training.run_directory import record_id
+from isojepa.validation import choose, unknown
 from isojepa_lab.studies.catalogue import STUDIES, find_study
 from isojepa_lab.studies.cells import Cell, Computation, Label, record_of
 from isojepa_lab.studies.evidence import rows_kept
@@ -54,9 +54,9 @@ class Task:
 
     @property
     def title(self) -> str:
-        """The labels as a person would say them, in one line."""
-        told = " ".join(f"{key}={value}" for key, value in self.labels.items())
-        return " ".join(told.split()) or self.name
+        """The labels in one line."""
+        message = " ".join(f"{key}={value}" for key, value in self.labels.items())
+        return " ".join(message.split()) or self.name
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ def find_called(names: Sequence[str]) -> list[tuple[str, AnyStudy]]:
     """`find_studies`, with what the command line calls each: its name, or its file."""
     if not names:
         raise ValueError(f"name at least one study: {', '.join(STUDIES)}, all, or a file.py with a STUDY")
-    found: dict[str, tuple[str, AnyStudy]] = {}
+    studies: dict[str, tuple[str, AnyStudy]] = {}
     files: set[Path] = set()
     for name in names:
         if name == "all":
-            called = [(known, find_study(known)) for known in STUDIES]
+            called = [(all_studies, find_study(all_studies)) for all_studies in STUDIES]
         elif name in STUDIES:
             called = [(name, find_study(name))]
         elif not name.endswith(".py"):
@@ -100,9 +100,9 @@ def find_called(names: Sequence[str]) -> list[tuple[str, AnyStudy]]:
             files.add(Path(name).resolve())
             called = [(name, _from_file(Path(name)))]
         for title, study in called:
-            if found.setdefault(study.name, (title, study))[1].cells is not study.cells:
+            if studies.setdefault(study.name, (title, study))[1].cells is not study.cells:
                 raise ValueError(f"two studies are named {study.name!r}: rename one of them")
-    return list(found.values())
+    return list(studies.values())
 
 
 def plan_studies(
@@ -123,17 +123,17 @@ def plan_studies(
         ValueError: an unknown scale or label, or nothing is left.
     """
     choose("scale", scale, SCALES)
-    wanted = _wanted(only)
+    required = _wanted(only)
     files = called or {}
     plans = [Plan(study.name, study.plan(scale), files.get(study.name, study.name)) for study in studies]
-    known = {key for plan in plans for cell in plan.cells for key in cell.labels}
-    for label in wanted:
-        if label not in known:
-            raise ValueError(unknown("label of --only", label, known))
-    kept = [replace(plan, cells=[cell for cell in plan.cells if _fits(cell, wanted)]) for plan in plans]
-    if wanted and not any(plan.cells for plan in kept):
-        raise ValueError(f"no cell has {' '.join(only)}; there are {_values(plans, wanted)}")
-    return [plan for plan in kept if plan.cells or not wanted]
+    labels = {key for plan in plans for cell in plan.cells for key in cell.labels}
+    for label in required:
+        if label not in labels:
+            raise ValueError(unknown("label of --only", label, labels))
+    selected = [replace(plan, cells=[cell for cell in plan.cells if _fits(cell, required)]) for plan in plans]
+    if required and not any(plan.cells for plan in selected):
+        raise ValueError(f"no cell has {' '.join(only)}; there are {_values(plans, required)}")
+    return [plan for plan in selected if plan.cells or not required]
 
 
 def without_kept(plans: Sequence[Plan], studies: Sequence[AnyStudy], folder: Path) -> list[Plan]:
@@ -142,14 +142,14 @@ def without_kept(plans: Sequence[Plan], studies: Sequence[AnyStudy], folder: Pat
     Raises:
         ValueError: a kept file cannot be read.
     """
-    known = {study.name: rows_kept(study, folder)[0] for study in studies}
+    kept_rows = {study.name: rows_kept(study, folder)[0] for study in studies}
     return [
         replace(
             plan,
             cells=[
                 cell
                 for cell in plan.cells
-                if record_id(cell.config.to_dict()) not in known.get(plan.study, {})
+                if record_id(cell.config.to_dict()) not in kept_rows.get(plan.study, {})
             ],
         )
         for plan in plans
@@ -174,13 +174,13 @@ def _from_file(path: Path) -> AnyStudy:
 
 
 def _wanted(only: Sequence[str]) -> dict[str, list[str]]:
-    wanted: dict[str, list[str]] = {}
+    labels_by_key: dict[str, list[str]] = {}
     for text in only:
         label, equals, value = text.partition("=")
         if not (label and equals and value):
             raise ValueError(f"--only takes label=value, got {text!r}")
-        wanted.setdefault(label, []).append(value)
-    return wanted
+        labels_by_key.setdefault(label, []).append(value)
+    return labels_by_key
 
 
 def _fits(cell: Cell, wanted: Mapping[str, Sequence[str]]) -> bool:
@@ -191,7 +191,7 @@ def _fits(cell: Cell, wanted: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _same(label: Label, text: str) -> bool:
-    """Whether a label is what a person typed: 0.001 is 1e-3."""
+    """Whether a label equals what the user typed: 0.001 is 1e-3."""
     if str(label) == text:
         return True
     try:
@@ -203,6 +203,6 @@ def _same(label: Label, text: str) -> bool:
 def _values(plans: Sequence[Plan], wanted: Mapping[str, Sequence[str]]) -> str:
     parts = []
     for label in wanted:
-        found = [cell.labels[label] for plan in plans for cell in plan.cells if label in cell.labels]
-        parts.append(f"{label} {', '.join(dict.fromkeys(map(str, found)))}")
+        selected = [cell.labels[label] for plan in plans for cell in plan.cells if label in cell.labels]
+        parts.append(f"{label} {', '.join(dict.fromkeys(map(str, selected)))}")
     return "; ".join(parts)

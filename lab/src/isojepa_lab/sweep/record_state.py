@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isojepa.files import open_unfollowed, plain
+from isojepa.io import open_unfollowed, to_jsonable
 from isojepa.training import checkpoints
-from isojepa.training.folders import CHECKPOINT, LOCK
-from isojepa.training.records import Record
-from isojepa.training.tensors import load_tensors
+from isojepa.training.checkpoints import load_tensors
+from isojepa.training.run_directory import CHECKPOINT, LOCK, RunDirectory
 
 T = TypeVar("T")
 STATES = ("done", "trained", "started", "new")  # scored; not scored; not trained to the end; not begun
@@ -32,7 +31,7 @@ def state_of(path: Path) -> str:
     try:
         if not (path / "config.json").exists():
             return "new"
-        record = Record(path)
+        record = RunDirectory(path)
         if record.result is None:
             return "started"
         if record.scores is None:
@@ -63,44 +62,44 @@ def tidy(paths: Iterable[Path]) -> None:
     for path in paths:
         if os.path.lexists(path / CHECKPOINT):
             with contextlib.suppress(ValueError, OSError):  # held by another process, or no plain folder
-                record = Record.open(path)
+                record = RunDirectory.open(path)
                 with record.locked():
                     record.clean()
 
 
-def repair(record: Record) -> list[str]:
+def repair(record: RunDirectory) -> list[str]:
     """Remove what is torn, under the lock; returns one sentence for each file.
 
     A torn config.json is not repaired: the folder may be something else altogether.
     """
-    told: list[str] = []
+    messages: list[str] = []
     path = record.path
     _, scores_error = _read(lambda: record.scores)
     if scores_error:
         (path / "scores.json").unlink()
-        told.append("scores.json was torn: the encoder is scored again")
+        messages.append("scores.json was torn: the encoder is scored again")
     result, result_error = _read(lambda: record.result)
     if result is None and not result_error and (path / "scores.json").exists():
         (path / "scores.json").unlink()
-        told.append("scores.json was of a result that is gone: the run goes on")
+        messages.append("scores.json was of a result that is gone: the run resumes")
     torn_weights = "" if result is None else _torn_weights(record)
     metrics, metrics_error = _read(lambda: record.metrics)
     if result is not None and not metrics_error:
-        last = plain((metrics or [{}])[-1])  # in a result NaN has its name
+        last = to_jsonable((metrics or [{}])[-1])  # in a result NaN has its name
         metrics_error = "" if (result.get("metrics") or {}) == last else "rows are missing"
     if result_error or torn_weights or metrics_error:
         for name in ("result.json", "scores.json", "metrics.jsonl"):
             (path / name).unlink(missing_ok=True)
         record.drop_checkpoint()
         bad = "result.json" if result_error else torn_weights or "metrics.jsonl"
-        return [*told, f"{bad} was torn: the run starts again"]
+        return [*messages, f"{bad} was torn: the run starts again"]
     if result is None and record.checkpoint.exists():
         steps = float(record.config["training"]["steps"])
         _, error = _read(lambda: _check_checkpoint(record, steps))
         if error:
             record.drop_checkpoint()
-            told.append(f"the checkpoint was torn ({error}): the run starts again")
-    return told
+            messages.append(f"the checkpoint was torn ({error}): the run starts again")
+    return messages
 
 
 @dataclass(frozen=True)
@@ -127,16 +126,16 @@ def pace(path: Path) -> Pace:
     return Pace(max(step, _noted_step(path / "checkpoint" / "state.safetensors")), r2)
 
 
-def _torn_weights(record: Record) -> str:
+def _torn_weights(record: RunDirectory) -> str:
     """The name of a file of weights that is not whole or not there; empty if all are."""
-    kept = {"encoder.safetensors", *(file.name for file in record.path.glob("*.safetensors"))}
-    torn = [name for name in sorted(kept) if _read(partial(load_tensors, record.path / name, record.id))[1]]
+    names = {"encoder.safetensors", *(file.name for file in record.path.glob("*.safetensors"))}
+    torn = [name for name in sorted(names) if _read(partial(load_tensors, record.path / name, record.id))[1]]
     return torn[0] if torn else ""
 
 
-def _check_checkpoint(record: Record, steps: float) -> None:
-    """See that a run can go on from its checkpoint."""
-    progress = checkpoints.read(record.checkpoint, record.id, steps).progress
+def _check_checkpoint(record: RunDirectory, steps: float) -> None:
+    """Check that a run can resume from its checkpoint."""
+    progress = checkpoints.read_checkpoint(record.checkpoint, record.id, steps).progress
     record.check_rows(progress.metrics_size)
 
 

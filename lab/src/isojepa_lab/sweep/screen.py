@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: one screen on a terminal, one line per finished run elsewhere."""
+"""Display of a sweep: one screen on a terminal, one line per finished run elsewhere."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ _SHOWN = 16  # running runs at most
 
 
 class Screen(Protocol):
-    """Shows a sweep while it goes on."""
+    """Shows a running sweep."""
 
     def __enter__(self) -> "Screen": ...
     def __exit__(self, *_: object) -> None: ...

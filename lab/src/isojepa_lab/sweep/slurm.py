@@ -16,8 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from isojepa.files import make_folder, make_private, read_json, write_json
-from isojepa.opening import read_bytes
+from isojepa.io import make_folder, make_private, read_bytes, read_json, write_json
 from isojepa_lab.sweep.environment import environment
 from isojepa_lab.sweep.job import Chunk
 from isojepa_lab.sweep.plan import Task
@@ -28,10 +27,10 @@ _AGAIN = 3  # times that the runs of a lost job are submitted again
 _LOOK = 2.0  # seconds between two looks at the queue
 _MISSED = 2  # looks in a row that do not find a job before it is lost
 _FILL = 600.0  # seconds of work that make a job worth its start
-_TIMEOUTS = 100  # times that a job may reach its end and go on in a new one
+_TIMEOUTS = 100  # times that a job may reach its end and resume in a new one
 _ARRAY = 1000  # jobs of an array at most, as Slurm's own default allows
 # why Slurm itself holds a job, as `scontrol release` ends; who held one by hand had a reason
-_HELD = ("launch failed requeued held", "JobHoldMaxRequeue")
+_HELD_REASONS = ("launch failed requeued held", "JobHoldMaxRequeue")
 _RELEASES = 3  # of one job
 _CALM = 30.0  # seconds to wait after the first; what made a launch fail may take a while to pass
 _YOUNG = 60.0  # seconds in which a note may be of jobs that the last look at the queue came too early for
@@ -113,26 +112,30 @@ class Slurm:
         return ended
 
     def close(self) -> None:
-        """Stop watching: the jobs go on."""
+        """Stop watching: the jobs keep running."""
 
     def advice(self) -> str:
-        """How to end the jobs, which go on by themselves."""
+        """How to end the jobs, which keep running."""
         jobs = [job for job in self._jobs if job in self._states or not self._missed[job]]
         if not jobs:
             return ""
         whole = dict.fromkeys(job.partition("_")[0] for job in jobs)
-        return f"{len(jobs)} Slurm jobs go on by themselves; end them with: scancel {' '.join(whole)}"
+        return f"{len(jobs)} Slurm jobs keep running; end them with: scancel {' '.join(whole)}"
 
     @property
     def remark(self) -> str:
         """Why jobs wait, in Slurm's words: some of its reasons never pass by themselves."""
         states = [self._states.get(job, "") for job, names in self._jobs.items() if names]
         reasons = [reason for reason in map(_reason, states) if reason]
-        told = ", ".join(sorted(set(reasons)))
-        return f"{len(reasons)} Slurm job{'s wait' if len(reasons) > 1 else ' waits'}: {told}" if told else ""
+        message = ", ".join(sorted(set(reasons)))
+        return (
+            f"{len(reasons)} Slurm job{'s wait' if len(reasons) > 1 else ' waits'}: {message}"
+            if message
+            else ""
+        )
 
     def _adopt(self) -> None:
-        """Watch the jobs of an earlier sweep that are still queued; forget those that are not."""
+        """Watch the jobs of an earlier sweep that are still queued; drop those that are not."""
         alive = queued()
         self._states = alive or {}
         for note in sorted(self._jobs_folder.glob("jobs-*.json")):
@@ -187,8 +190,8 @@ class Slurm:
         try:
             jobs = executor.submit_array(work)
         except (FailedJobError, FailedSubmissionError, subprocess.SubprocessError, OSError) as error:
-            told = f"sbatch refused the jobs: {_last_line(error)}"
-            raise ValueError(f"{told}; {self.advice()}" if self._jobs else told) from error
+            message = f"sbatch refused the jobs: {_last_line(error)}"
+            raise ValueError(f"{message}; {self.advice()}" if self._jobs else message) from error
         return {job.job_id: [task.name for task in chunk] for job, chunk in zip(jobs, chunks, strict=True)}
 
     def _ended(self) -> list[tuple[Task, Ending]]:
@@ -216,7 +219,7 @@ class Slurm:
         A job that is given up is gone at the next look, and its runs are submitted again.
         """
         for job, names in self._jobs.items():
-            if not names or _reason(self._states.get(job, "")) not in _HELD:
+            if not names or _reason(self._states.get(job, "")) not in _HELD_REASONS:
                 continue
             if time.monotonic() < self._patience.get(job, 0.0):
                 continue
@@ -234,12 +237,12 @@ class Slurm:
             self._missed[job] = 0 if job in self._states else self._missed[job] + 1
             if self._missed[job] < _MISSED:
                 continue
-            left = [self._open[name] for name in self._jobs.pop(job) if name not in watched]
-            held = [task for task in left if is_held(task.path)]
+            endings = [self._open[name] for name in self._jobs.pop(job) if name not in watched]
+            held = [task for task in endings if is_held(task.path)]
             if held:
                 self._jobs[job] = [task.name for task in held]
                 self.elsewhere += held
-            for task in left:
+            for task in endings:
                 if task in held:
                     continue
                 watched.add(task.name)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from isojepa.files import half_written, make_folder, write_text
+from isojepa.io import half_written, make_folder, write_text
 from isojepa_lab.sweep.plan import Task
 from isojepa_lab.sweep.screen import Screen
 from isojepa_lab.sweep.tally import Tally
 from isojepa_lab.sweep.work import NOTES, Ending
 
 _PAUSE = 0.5  # seconds between two looks
-_STALE = 3600.0  # seconds after which nobody is still writing a note
+_STALE = 3600.0  # seconds after which a note counts as abandoned
 
 
 class Executor(Protocol):
@@ -32,13 +32,13 @@ class Executor(Protocol):
 
     @property
     def remark(self) -> str:
-        """What a person who watches should know besides; empty if nothing."""
+        """A remark for the display; may be empty."""
 
     def close(self) -> None:
         """Stop watching; on this machine, stop working too."""
 
     def advice(self) -> str:
-        """What a person who stopped the sweep should know besides."""
+        """A remark for the user who stopped the sweep."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ def run_sweep(tasks: Sequence[Task], executor: Executor, tally: Tally, screen: S
         tally: counts them.
         screen: shows them.
     """
-    left = {task.name for task in tasks}
+    unfinished = {task.name for task in tasks}
     stopped = False
     try:
         with screen:
-            while left:
+            while unfinished:
                 for task, ending in executor.poll(_PAUSE):
-                    left.discard(task.name)
+                    unfinished.discard(task.name)
                     tally.end(task, ending)
                     screen.ended(task, tally)
                 tally.note_running(executor.running)
@@ -104,8 +104,8 @@ def prepare_folder(folder: str | Path) -> Path:
     write_text(notes / ".writable", "")
     (notes / ".writable").unlink(missing_ok=True)
     for name in os.listdir(notes):  # what a killed sweep left half written; another may be writing now
-        left = notes / name
+        note = notes / name
         with contextlib.suppress(OSError):
-            if half_written(name) is not None and time.time() - left.lstat().st_mtime > _STALE:
-                left.unlink()
+            if half_written(name) is not None and time.time() - note.lstat().st_mtime > _STALE:
+                note.unlink()
     return path

@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from isojepa.training.records import Record
+from isojepa.training.run_directory import RunDirectory
 from isojepa_lab.sweep.estimate import Estimate, makespan
 from isojepa_lab.sweep.plan import Task
 from isojepa_lab.sweep.record_state import pace
 from isojepa_lab.sweep.work import Ending, notes_path
 
-_MOST = 0.98  # share of a run that its steps make at most: it is scored too
+_MAX_STEP_SHARE = 0.98  # share of a run that its steps make at most: it is scored too
 _LOOK = 2.0  # seconds between two looks at the steps of running runs
 
 
@@ -22,7 +22,7 @@ class Tally:
         tasks: all runs of the sweep.
         prices: what is left to do.
         folder: of the records.
-        workers: how many runs go on at once.
+        workers: how many runs compute at once.
     """
 
     def __init__(self, tasks: Sequence[Task], prices: Estimate, folder: Path, workers: int) -> None:
@@ -33,7 +33,7 @@ class Tally:
         self._done = set(self.before)
         self._left = {name: prices.seconds[name] for name in self.tasks}
         begun = {name: self._share_done(name) for name in self.tasks if prices.states[name] == "started"}
-        self._prices = {name: left / (1 - begun.get(name, 0.0)) for name, left in self._left.items()}
+        self._prices = {name: seconds / (1 - begun.get(name, 0.0)) for name, seconds in self._left.items()}
         self._whole = max(sum(self._left.values()), 1e-9)
         self._begun: dict[str, float] = {}
         self._at: dict[str, int] = {}  # steps that running runs have done
@@ -94,10 +94,12 @@ class Tally:
 
     def time_left(self, running: Sequence[Task]) -> str:
         """When it will be over, by the prices and by how the runs are seen to keep to them."""
-        seen = [self._seconds[name] / self._prices[name] for name in self._seconds if self._prices[name] > 0]
-        drift = statistics.median(seen) if seen else 1.0
-        left = makespan([drift * seconds for seconds in self._now(running).values()], self.workers)
-        return f"about {clock(left)} left" if left >= 1 else ""
+        message = [
+            self._seconds[name] / self._prices[name] for name in self._seconds if self._prices[name] > 0
+        ]
+        drift = statistics.median(message) if message else 1.0
+        longest = makespan([drift * seconds for seconds in self._now(running).values()], self.workers)
+        return f"about {clock(longest)} left" if longest >= 1 else ""
 
     def line(self, task: Task) -> str:
         """One line about a run that has ended."""
@@ -105,12 +107,12 @@ class Tally:
         head = f"[{self.over:{width}d}/{self.total}]"
         if task.name in self.failures:
             return f"{head} failed  {task.study}  {task.title}: {self.failures[task.name]}"
-        record = Record(task.path)
+        record = RunDirectory(task.path)
         result, scores = record.result or {}, record.scores or {}
         r2 = scores.get("r2")
-        told = f"R2 {r2:.4f}" if isinstance(r2, float) else "not scored" if "unscored" in scores else ""
+        message = f"R2 {r2:.4f}" if isinstance(r2, float) else "not scored" if "unscored" in scores else ""
         return (
-            f"{head} {result.get('status', '?'):<9} {task.study}  {task.title}  {told}  "
+            f"{head} {result.get('status', '?'):<9} {task.study}  {task.title}  {message}  "
             f"{result.get('seconds', 0.0):.1f} s  {task.path}"
         )
 
@@ -121,20 +123,20 @@ class Tally:
 
     def _now(self, running: Sequence[Task]) -> dict[str, float]:
         """Seconds left of every run, by the steps that the running ones have done."""
-        left = dict(self._left)
+        seconds = dict(self._left)
         for task in running:
-            if left[task.name] and task.name in self._at:
-                done = min(self._at[task.name] / task.steps, _MOST)
-                left[task.name] = self._prices[task.name] * (1 - done)
-        return left
+            if seconds[task.name] and task.name in self._at:
+                done = min(self._at[task.name] / task.steps, _MAX_STEP_SHARE)
+                seconds[task.name] = self._prices[task.name] * (1 - done)
+        return seconds
 
     def _share_done(self, name: str) -> float:
         task = self.tasks[name]
-        return min(pace(task.path).step / task.steps, _MOST)
+        return min(pace(task.path).step / task.steps, _MAX_STEP_SHARE)
 
 
 def clock(seconds: float) -> str:
-    """A time that a person reads at a glance.
+    """A duration, rounded for reading.
 
     Example:
         >>> clock(7.31), clock(75), clock(7300)

@@ -1,4 +1,4 @@
-"""One run of a sweep, whoever does it: train it and score it, or compute it, and leave a record."""
+"""One run of a sweep, in any executor: train it and score it, or compute it, and leave a record."""
 
 import os
 import time
@@ -12,11 +12,11 @@ import numpy as np
 
 from isojepa.certificates.embeddings import NotFinite
 from isojepa.config import Config
-from isojepa.files import make_folder, open_unfollowed, write_json, write_text
+from isojepa.io import make_folder, open_unfollowed, write_json, write_text
 from isojepa.runs import load_run, record_path, train
-from isojepa.terminal import visible
-from isojepa.training.loop import RunWarning
-from isojepa.training.records import Record, RecordHeld
+from isojepa.terminal import escape_control
+from isojepa.training.run import RunWarning
+from isojepa.training.run_directory import RunDirectory, RunDirectoryLocked
 from isojepa_lab.studies.catalogue import STUDIES
 from isojepa_lab.studies.cells import Asked, Cell, Computation, record_of
 from isojepa_lab.studies.scores import score
@@ -46,7 +46,7 @@ def notes_path(folder: str | Path, name: str, suffix: str) -> Path:
     return Path(folder) / NOTES / f"{name}.{suffix}"
 
 
-def work(config: Asked, folder: str | Path, study: str = "") -> Record:
+def work(config: Asked, folder: str | Path, study: str = "") -> RunDirectory:
     """Train what a config describes and score it, or compute what a study measures; only what is missing.
 
     A run that collapsed or diverged is a result: it is scored where its embeddings are finite, and its scores
@@ -64,24 +64,24 @@ def work(config: Asked, folder: str | Path, study: str = "") -> Record:
     path = record_of(config, folder)
     if isinstance(config, Computation):
         _patiently(lambda: _compute(config, path, study))
-        return Record(path)
+        return RunDirectory(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
         _patiently(lambda: _prepare(config, path))
-        if Record(path).scores is None:
+        if RunDirectory(path).scores is None:
             _patiently(lambda: _train(config, folder))
             _patiently(lambda: _score(path, folder, study))
-    return Record(path)
+    return RunDirectory(path)
 
 
 def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
-    """`work`, whose failure is told in one line and written to the run's log with its traceback."""
+    """`work`, whose failure is reported in one line and written to the run's log with its traceback."""
     name = record_of(config, folder).name
     failed = notes_path(folder, name, "failed")
     failed.unlink(missing_ok=True)
     try:
         work(config, folder, study)
-    except RecordHeld:
+    except RunDirectoryLocked:
         return Ending("held")
     except Exception as error:  # one run that fails must not stop the others
         line = " ".join(f"{error}".split()) or type(error).__name__
@@ -98,23 +98,23 @@ def attempt(config: Asked, folder: str | Path, study: str = "") -> Ending:
 
 def _prepare(config: Config, path: Path) -> None:
     """Make the record, or mend it, with no other process beside."""
-    with Record.held(path, config.to_dict()) as record:
+    with RunDirectory.held(path, config.to_dict()) as record:
         record.clean()
-        for told in repair(record):
-            print(visible(f"{path}: {told}"), flush=True)
+        for messages in repair(record):
+            print(escape_control(f"{path}: {messages}"), flush=True)
 
 
 def _compute(computation: Computation, path: Path, study: str) -> None:
-    """Compute what is not there, under the record's lock; the result is written last and makes it whole."""
-    with Record.held(path, computation.to_dict()) as record:
+    """Compute missing results, under the record's lock; the result is written last and makes it whole."""
+    with RunDirectory.held(path, computation.to_dict()) as record:
         record.clean()
         if state_of(path) == "done":
             return
-        (found,) = find_studies((study or computation.study,))
-        if not isinstance(found, Study) or found.measure is None:
-            raise ValueError(f"study {found.name!r} must have a measure, for it has computations")
+        (result_study,) = find_studies((study or computation.study,))
+        if not isinstance(result_study, Study) or result_study.measure is None:
+            raise ValueError(f"study {result_study.name!r} must have a measure, for it has computations")
         started, spent = time.monotonic(), time.process_time()
-        scores = found.measure(Cell(computation, {}))
+        scores = result_study.measure(Cell(computation, {}))
         seconds, cpu_seconds = time.monotonic() - started, time.process_time() - spent
         record.save_scores(scores)
         times = {"seconds": seconds, "cpu_seconds": cpu_seconds}
@@ -122,13 +122,13 @@ def _compute(computation: Computation, path: Path, study: str) -> None:
 
 
 def _train(config: Config, folder: str | Path) -> None:
-    if Record(record_path(config, folder)).result is not None:
+    if RunDirectory(record_path(config, folder)).result is not None:
         return
     train(config, folder, progress=False)
 
 
 def _score(path: Path, folder: str | Path, study: str) -> None:
-    record = Record(path)
+    record = RunDirectory(path)
     with record.locked():
         if record.scores is not None:
             return
@@ -164,7 +164,7 @@ def _patiently(do: Callable[[], None]) -> None:
         try:
             do()
             return
-        except RecordHeld:
+        except RunDirectoryLocked:
             if time.monotonic() > end:
                 raise
             time.sleep(0.1)

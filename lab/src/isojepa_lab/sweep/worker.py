@@ -1,9 +1,9 @@
 """A worker process of a local sweep: takes runs from its standard input, one after another.
 
 It is started as `python -m isojepa_lab.sweep.worker FOLDER` with one thread for every library. Each line that
-comes in is a JSON object, {"run": config, "study": name} or {"measure": config}; each that goes out tells how
-that ended. The end of the input is the end of the sweep, also when the parent was killed: then the run saves
-a checkpoint and stops. What a run prints goes to its own log.
+comes in is a JSON object, {"run": config, "study": name} or {"measure": config}; each that goes out reports
+how that ended. The end of the input is the end of the sweep, also when the parent was killed: then the run
+saves a checkpoint and stops. What a run prints goes to its own log.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from isojepa.files import make_folder, open_new
+from isojepa.io import make_folder, open_new
 
 _GRACE = 60.0  # seconds in which a run whose parent is gone must have saved
 

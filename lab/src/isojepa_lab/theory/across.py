@@ -16,7 +16,7 @@ exp(-(lambda_k - lambda_1) t) of the first, whatever g is, and functions other t
 import numpy as np
 import scipy
 
-from isojepa.laws.sturm_liouville import Cells, cut
+from isojepa.distributions.sturm_liouville import Cells, cut
 from isojepa_lab.theory.check import Parts, at_least, check, close
 from isojepa_lab.theory.harmonics import LAWS
 
@@ -45,23 +45,23 @@ def across_views(order: int = 3, laws: int = len(LAWS)) -> Parts:
         for correlation in (0.6, 0.9):
             time = -np.log(correlation) / rates[1]
             within, across = (_turn(cells, step) for step in (np.eye(len(rates)), cells.transition(time)))
-            told = f"{name}, correlation {correlation}"
+            title = f"{name}, correlation {correlation}"
             expected = np.exp(-(rates[order] - rates[1]) * time)
-            yield close(f"{told}: angle across / angle within", across / within, expected, 1e-3)
-            yield at_least(f"{told}: by less", 1 - across / within, 0.05)
+            yield close(f"{title}: angle across / angle within", across / within, expected, 1e-3)
+            yield at_least(f"{title}: by less", 1 - across / within, 0.05)
 
 
 def _turn(cells: Cells, step: np.ndarray) -> float:
     """The angle at which the equation is 0; `step` takes a latent from the one view to the other."""
     functions = cells.vectors / np.sqrt(cells.mass)[:, None]
-    first, left = functions[:, 1], functions[:, 3]
+    first, remainder = functions[:, 1], functions[:, 3]
     mass = np.outer(cells.mass, cells.mass)
-    y = np.array(np.broadcast_arrays(first[:, None], first + _LEFT * left[:, None]))
+    y = np.array(np.broadcast_arrays(first[:, None], first + _LEFT * remainder[:, None]))
 
     def equation(angle: float) -> float:
         c, s = np.cos(angle), np.sin(angle)
-        own, other = c * y[0] + s * y[1], c * y[1] - s * y[0]
-        later = [step @ one @ step.T for one in (own, other)]
-        return float((mass * (np.tanh(own) * later[1] - np.tanh(other) * later[0])).sum())
+        shifted, other = c * y[0] + s * y[1], c * y[1] - s * y[0]
+        later = [step @ one @ step.T for one in (shifted, other)]
+        return float((mass * (np.tanh(shifted) * later[1] - np.tanh(other) * later[0])).sum())
 
     return float(scipy.optimize.brentq(equation, -_WIDEST, _WIDEST, xtol=1e-14))

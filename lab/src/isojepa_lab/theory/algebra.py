@@ -89,7 +89,7 @@ class Pair:
         return total
 
     def basis(self, alpha: MultiIndex, point: Sequence[PolyElement]) -> PolyElement:
-        """He_alpha of a point, not normalised: its squared norm is alpha!."""
+        """He_alpha of a point, not normalized: its squared norm is alpha!."""
         value = self.ring.one
         for degree, coordinate in zip(alpha, point, strict=True):
             value *= hermite(degree, coordinate)

@@ -1,4 +1,5 @@
-r"""Axes by cumulants and by rates, and the world in which neither tells them: normal latents of one rate.
+r"""Axes by cumulants and by rates, and the world in which neither identifies them: normal latents of one
+rate.
 
 Let y = Q s with s independent, of mean 0 and variance 1. The fourth cumulants of y, contracted with a vector
 w twice, and its covariance with itself a time later, are
@@ -26,7 +27,7 @@ import sympy as sp
 import torch
 from scipy import special
 
-from isojepa.laws import NormalScores, Uniform
+from isojepa.distributions import NormalScores, Uniform
 from isojepa_lab.theory.check import Parts, at_least, check, close, holds, vanishes
 from isojepa_lab.theory.dynamics import MatrixMaker
 from isojepa_lab.theory.maps import grid
@@ -59,16 +60,16 @@ def cumulants(normal: int = 1, power: int = 2) -> Parts:
     # cumulants of u = c s_1 + s s_2 and v = c s_2 - s s_1 with v once, and twice
     crossed = sp.Matrix([[-(c ** (m - 1)) * s, s ** (m - 1) * c], [c ** (m - 2) * s**2, s ** (m - 2) * c**2]])
     factor = sp.powsimp(sp.expand(crossed.det()) / (c * s) ** (m - 1), force=True)
-    left = sp.simplify(factor.subs(m, sp.Symbol("n", integer=True, positive=True) + 2))
-    yield vanishes("independent after a turn: det = -(c s)^(m-1) (c^2 + s^2)", left + c**power + s**2)
+    remainder = sp.simplify(factor.subs(m, sp.Symbol("n", integer=True, positive=True) + 2))
+    yield vanishes("independent after a turn: det = -(c s)^(m-1) (c^2 + s^2)", remainder + c**power + s**2)
     for size in SIZES:
         excess = np.array(KURTOSES[:size])
         excess[size - normal :] = 0.0
         q, w = random_orthogonal(size), draw("contraction", size, 1)[:, 0]
-        found = np.einsum("abcd,c,d->ab", _fourth_cumulants(q, excess), w, w)
+        contraction = np.einsum("abcd,c,d->ab", _fourth_cumulants(q, excess), w, w)
         formed = q @ np.diag(excess * (q.T @ w) ** 2) @ q.T
-        yield close(f"size {size}: contracted cumulants, from moments", found, formed, 1e-10)
-        values, vectors = np.linalg.eigh(found)
+        yield close(f"size {size}: contracted cumulants, from moments", contraction, formed, 1e-10)
+        values, vectors = np.linalg.eigh(contraction)
         yield close(f"size {size}: its eigenvectors are the axes", _overlap(vectors, q), 1.0, 1e-6)
         yield at_least(f"size {size}: distance of its eigenvalues", np.diff(values), 1e-4)
 
@@ -106,12 +107,12 @@ def common_cumulant(share: sp.Expr = sp.S.One, starts: int = 6, climb: bool = Tr
     for size in range(3, 9):
         excess = np.ones(size)
         hiding = float(level.subs({first: 1, d: size})) - 0.1
-        found = []
+        entries = []
         for start in range(starts):
             q = random_orthogonal(size)
             begun = np.linalg.qr(draw(f"start {start}", size, size))[0]
-            found.append(_overlap(_climb(_fourth_cumulants(q, excess), hiding, begun, climb), q).min())
-        yield at_least(f"size {size}: every climb ends at the axes", found, 1 - 1e-6)
+            entries.append(_overlap(_climb(_fourth_cumulants(q, excess), hiding, begun, climb), q).min())
+        yield at_least(f"size {size}: every climb ends at the axes", entries, 1 - 1e-6)
 
 
 @check(
@@ -196,8 +197,8 @@ def _climb(cumulants: np.ndarray, common: float, start: np.ndarray, climb: bool)
     axes, least = start, np.inf
     for _ in range(60):
         cubes = np.einsum("abcd,bi,ci,di->ai", cumulants, axes, axes, axes, optimize=True)
-        own = (axes * cubes).sum(0)
-        least = min(least, 2 * own.min() - own.mean())
+        objective = (axes * cubes).sum(0)
+        least = min(least, 2 * objective.min() - objective.mean())
         u, _, vt = np.linalg.svd(cubes - (least * axes if climb else 0.0))
         axes = u @ vt
     return np.asarray(axes)
@@ -230,11 +231,13 @@ def _turned_copula(first: float, other: float) -> Parts:
 
     mapped = scores.to_z(torch.from_numpy(nodes[:50])).numpy()
     yield close("T(y) of the uniform law is that of the copula world", mapped, latent(nodes[:50]), 1e-6)
-    told, turned = (
+    latents_of, turned = (
         latent(np.concatenate((one, two), 1)) for one, two in ((y, y_next), (y @ q.T, y_next @ q.T))
     )
     for powers in _POWERS:
-        mean, other_mean = (weights @ np.prod(one ** np.array(powers), axis=1) for one in (told, turned))
+        mean, other_mean = (
+            weights @ np.prod(one ** np.array(powers), axis=1) for one in (latents_of, turned)
+        )
         yield close(f"moment {powers} of (T(Q y), T(Q y')) is that of (T(y), T(y'))", other_mean, mean, 1e-4)
-    seen = latent(special.ndtri((turned[:200, :2] / end + 1) / 2) @ q)
-    yield close("a mixing T Q^T T^-1 shows the same latents", seen, told[:200, :2], 1e-6)
+    warped = latent(special.ndtri((turned[:200, :2] / end + 1) / 2) @ q)
+    yield close("a mixing T Q^T T^-1 shows the same latents", warped, latents_of[:200, :2], 1e-6)

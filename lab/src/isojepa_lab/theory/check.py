@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from isojepa.names import unknown
+from isojepa.validation import unknown
 
 THEOREMS = {
     "forward": "Theorem 1: LeJEPA recovers a Gaussian world up to a rotation",
@@ -36,7 +36,7 @@ THEOREMS = {
     "planning": "Theorem 4: planning in the embedding is planning in the world",
     "dirichlet": "The second proof of Theorem 1: Dirichlet energy",
     "alignment": "Social-JEPA: encoders of one world that differ by an invertible linear map",
-    "dynamics": "Transitions under actions: what a rotation leaves of A and B, and what data tell of them",
+    "dynamics": "Transitions under actions: what a rotation leaves of A and B, and what data identify",
     "naming": "Beyond the Gaussian: which latents an embedding lets one name, up to what",
     "lejepa": "LeJEPA: why the isotropic Gaussian, and what finitely many moments do not see",
 }
@@ -218,8 +218,8 @@ def vanishes(claim: str, *expressions: Any) -> Part:
     entries = [entry for expression in expressions for entry in _entries(expression)]
     if not entries:
         raise ValueError("expressions must not be empty, got none")
-    left = [entry for entry in entries if not _is_zero(entry)]
-    return Part(claim, math.inf if left else 0.0)
+    nonzero = [entry for entry in entries if not _is_zero(entry)]
+    return Part(claim, math.inf if nonzero else 0.0)
 
 
 def holds(claim: str, truth: Any, value: float | None = None) -> Part:
@@ -250,12 +250,12 @@ def select(checks: Iterable[Check], names: Iterable[str] | None = None) -> list[
     listed = list(checks)
     if names is None:
         return listed
-    wanted = set([names] if isinstance(names, str) else names)
+    required = set([names] if isinstance(names, str) else names)
     choices = [*THEOREMS, *(entry.name for entry in listed)]
-    for name in sorted(wanted):
+    for name in sorted(required):
         if name not in choices:
             raise ValueError(unknown("check", name, choices))
-    return [entry for entry in listed if entry.name in wanted or entry.theorem in wanted]
+    return [entry for entry in listed if entry.name in required or entry.theorem in required]
 
 
 def _distance(part: Part) -> float:

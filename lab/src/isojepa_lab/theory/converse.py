@@ -206,9 +206,9 @@ def zeros(degree: int = 20, fewer: int = 0) -> Parts:
     }
     for name, potential in potentials.items():
         functions = slowest(points, potential, 6)
-        found = [_changes(functions[:, k]) for k in range(1, 6)]
+        sign_changes = [_changes(functions[:, k]) for k in range(1, 6)]
         slopes = [_changes(np.diff(functions[:, k])) for k in range(1, 6)]
-        yield holds(f"{name}: zeros of phi_1 .. phi_5", found == [k - fewer for k in range(1, 6)])
+        yield holds(f"{name}: zeros of phi_1 .. phi_5", sign_changes == [k - fewer for k in range(1, 6)])
         yield holds(f"{name}: zeros of their derivatives", slopes == [k - 1 - fewer for k in range(1, 6)])
 
 
@@ -224,8 +224,8 @@ def slowest(points: np.ndarray, potential: np.ndarray, count: int) -> np.ndarray
         (m, count) values on the m points that carry weight.
     """
     potential = potential - potential.min()
-    kept = potential < 30  # beyond, the weight is below 1e-13 and signs are noise
-    weight = np.exp(-potential[kept])
+    region = potential < 30  # beyond, the weight is below 1e-13 and signs are noise
+    weight = np.exp(-potential[region])
     between = np.sqrt(weight[1:] * weight[:-1]) / (points[1] - points[0]) ** 2
     leaving = np.concatenate([between, [0.0]]) + np.concatenate([[0.0], between])
     off = -between / np.sqrt(weight[1:] * weight[:-1])

@@ -1,4 +1,5 @@
-r"""Transitions under actions: what a rotation of the world leaves of (A, B), and what data can tell of them.
+r"""Transitions under actions: what a rotation of the world leaves of (A, B), and what data can identify of
+them.
 
     z' = A z + B a + w,  w uncorrelated with z and a,  h = Q z,  Q orthogonal
 
@@ -46,8 +47,8 @@ def identified(matrix: MatrixMaker = random_orthogonal) -> Parts:
         q = plane.turn(flip)
         lift = np.block([[q, plane.matrix("0, 0")], [plane.matrix("0 0"), plane.matrix("1")]])
         turned = np.concatenate((q @ a @ q.T, q @ b), axis=1)
-        left = turned @ lift @ moments @ lift.T - q @ next_with_inputs @ lift.T
-        yield vanishes(f"the normal equations, determinant {flip}", *plane.reduced(left))
+        residual = turned @ lift @ moments @ lift.T - q @ next_with_inputs @ lift.T
+        yield vanishes(f"the normal equations, determinant {flip}", *plane.reduced(residual))
     m1, m2, m3, n1, n2, v = sp.symbols("m1 m2 m3 n1 n2 v")
     inner, outer = sp.Matrix([[m1, m2], [m2, m3]]), sp.Matrix([n1, n2])
     joint = sp.Matrix([[m1, m2, n1], [m2, m3, n2], [n1, n2, v]])
@@ -165,9 +166,9 @@ def recovery_error(factor: float = 1.0, cases: int = 20) -> Parts:
     with_h = a * (zz + ze) + b * (za + ae) + zf + ef
     with_u = a * za + b * aa + af
     moments = sp.Matrix([[zz + 2 * ze + ee, za + ae], [za + ae, aa]])
-    left = sp.Matrix([[with_h, with_u]]) - sp.Matrix([[a, b]]) * moments
+    residual = sp.Matrix([[with_h, with_u]]) - sp.Matrix([[a, b]]) * moments
     projected = sp.Matrix([[zf + ef - a * (ze + ee), af - a * ae]])
-    yield vanishes("off by the covariance of f - a e with the inputs", *sp.expand(left - projected))
+    yield vanishes("off by the covariance of f - a e with the inputs", *sp.expand(residual - projected))
     c = sp.Symbol("c", positive=True)
     attained = (c * b * aa) ** 2 / aa**2 - factor * (c**2 * b**2 * aa) / aa
     yield vanishes("attained: e' = c z', no noise, A = 0", sp.nsimplify(sp.simplify(attained)))

@@ -138,8 +138,8 @@ def orthogonal(target: Sequence[Sequence[int]] = ((1, 0), (0, 1))) -> Parts:
     n = sp.Symbol("n", integer=True, positive=True)
     general = sp.MatrixSymbol("Q", n, n)
     # Q Q^T = I makes Q invertible (det^2 = 1), and the inverse is unique: multiply by Q^-1 on the left
-    left = sp.simplify(general.I * (general * general.T) * general)
-    yield holds("all n: Q^-1 (Q Q^T) Q = Q^T Q, so it is I when Q Q^T is", left == general.T * general)
+    remainder = sp.simplify(general.I * (general * general.T) * general)
+    yield holds("all n: Q^-1 (Q Q^T) Q = Q^T Q, so it is I when Q Q^T is", remainder == general.T * general)
 
 
 @check(

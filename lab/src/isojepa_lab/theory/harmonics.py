@@ -14,7 +14,7 @@ the embedding is Q phi_1(z). With rates K_1 <= ... <= K_d of one law it is so ex
 as a product with the fastest latent is faster than that latent. A ratio K_d / K_1 below min(2, lambda_2 /
 lambda_1) suffices, and is needed when two of at least three latents are the slowest.
 
-Brute force: the chain between cells of `isojepa.laws.sturm_liouville`, whose matrices are multiplied
+Brute force: the chain between cells of `isojepa.distributions.sturm_liouville`, whose matrices are multiplied
 out over latents and diagonalised whole. What is stated holds for these chains exactly, as for the diffusions
 they approach.
 """
@@ -28,8 +28,8 @@ import numpy as np
 import sympy as sp
 
 from isojepa.certificates.eigenfunctions import breaking_ratio
-from isojepa.laws import Density, GeneralizedNormal, Uniform, bimodal, eigensystem
-from isojepa.laws.sturm_liouville import Cells, cut
+from isojepa.distributions import Density, GeneralizedNormal, Uniform, bimodal, eigensystem
+from isojepa.distributions.sturm_liouville import Cells, cut
 from isojepa_lab.theory.check import Parts, at_least, check, close, holds, vanishes
 from isojepa_lab.theory.planning import draw
 
@@ -95,9 +95,9 @@ def harmonics(
         steps = np.diff(phi) * np.sign(phi[-1])
         yield at_least(f"{name}: phi_{order} is monotone: smallest step", steps, 1e-6)
         frames = [_white(vectors[:, -1], claimed, index) for index in range(100)]
-        kept = [float(np.sum(frame * (joint @ frame))) for frame in frames]
+        correlations = [float(np.sum(frame * (joint @ frame))) for frame in frames]
         yield at_least(
-            f"{name}: other white frames correlate less by", values[-3:-1].sum() - np.array(kept), 0.0
+            f"{name}: other white frames correlate less by", values[-3:-1].sum() - np.array(correlations), 0.0
         )
 
 
@@ -123,14 +123,18 @@ def window(rule: Window = within_window, cases: int = 200) -> Parts:
         yield close(f"{name}: breaking_ratio, two", breaking_ratio(law, 2), min(2.0, ratio), 1e-6)
         for slow, cells in (((1.0,), 20), ((1.0, 1.0), 7), ((1.0, 1.3), 7)):
             chain = cut(law, cells)
-            own = float(chain.eigenvalues[2] / chain.eigenvalues[1])  # of the chain, which is coarse
-            for fast in sorted({factor * edge for edge in (own, 2.0, 2.3) for factor in (0.97, 1.03)}):
+            ratio_of_rates = float(
+                chain.eigenvalues[2] / chain.eigenvalues[1]
+            )  # of the chain, which is coarse
+            for fast in sorted(
+                {factor * edge for edge in (ratio_of_rates, 2.0, 2.3) for factor in (0.97, 1.03)}
+            ):
                 rates = (*slow, fast)
                 _, vectors = np.linalg.eigh(_joint(chain, rates))
                 dim = len(rates)
                 cosine = _least_cosine(vectors[:, -dim - 1 : -1], _alone(chain, dim, 1))
-                told = ", ".join(f"{rate:.3g}" for rate in rates)
-                yield close(f"{name}: rates {told}", cosine, float(rule(rates, own)), 1e-6)
+                title = ", ".join(f"{rate:.3g}" for rate in rates)
+                yield close(f"{name}: rates {title}", cosine, float(rule(rates, ratio_of_rates)), 1e-6)
         agree = [rule(rates, ratio) == _enumerated(rates, exact) for rates in _rates(cases)]
         yield holds(f"{name}: enumeration of modes agrees for {cases} draws of rates", all(agree))
 
@@ -183,8 +187,8 @@ def _least_cosine(first: np.ndarray, second: np.ndarray) -> float:
 
 def _rates(cases: int) -> list[tuple[float, ...]]:
     """Rates of 2 to 5 latents, spread by up to a factor of about 4."""
-    drawn = draw("rates", cases, 5)
-    return [tuple(np.exp(0.4 * row[: 2 + index % 4]).tolist()) for index, row in enumerate(drawn)]
+    rates = draw("rates", cases, 5)
+    return [tuple(np.exp(0.4 * row[: 2 + index % 4]).tolist()) for index, row in enumerate(rates)]
 
 
 def _enumerated(rates: Sequence[float], eigenvalues: np.ndarray) -> bool:

@@ -23,7 +23,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from isojepa.certificates.eigenfunctions import predict_r2
-from isojepa.laws import Eigensystem, Normal, NormalScores, Uniform, eigensystem
+from isojepa.distributions import Eigensystem, Normal, NormalScores, Uniform, eigensystem
 from isojepa_lab.theory.check import Parts, at_least, check, close, holds, vanishes
 from isojepa_lab.theory.harmonics import LAWS
 
@@ -80,10 +80,10 @@ def lamperti(power: sp.Rational = HALF) -> Parts:
         ("z^3 + z", z**3 + z, None),
     ):
         slope = sp.diff(bent, z)
-        found = slope**2 if spread is None else spread.subs(y, bent)
-        yield vanishes(f"{name}: D(y) is the squared slope", found - slope**2)
+        diffusion = slope**2 if spread is None else spread.subs(y, bent)
+        yield vanishes(f"{name}: D(y) is the squared slope", diffusion - slope**2)
         # both sides squared: the slope is positive where y increases
-        yield vanishes(f"{name}: dy / sqrt(D) = dz", sp.simplify(slope**2 / found ** (2 * power)) - 1)
+        yield vanishes(f"{name}: dy / sqrt(D) = dz", sp.simplify(slope**2 / diffusion ** (2 * power)) - 1)
 
 
 @check(
@@ -182,8 +182,8 @@ def constant_diffusion(spread: sp.Expr | None = None) -> Parts:
     # the drift is -y, so y is an eigenfunction and recovered linearly
     arcsine, straight = 2 - y**2 if spread is None else spread, sp.asin(y / sp.sqrt(2))
     for power in range(1, 6):
-        seen = straight**power
-        moved = arcsine * seen.diff(y, 2) - y * seen.diff(y)
+        power_of = straight**power
+        moved = arcsine * power_of.diff(y, 2) - y * power_of.diff(y)
         brownian = power * (power - 1) * straight ** (power - 2)
         yield vanishes(f"D = 2 - y^2, b = -y: the arcsine s is Brownian, on s^{power}", moved - brownian)
     # a copula world: z = sqrt(3) erf(y / sqrt(2)) of an Ornstein-Uhlenbeck y
@@ -205,10 +205,10 @@ class _Axis:
 
     def __init__(self, found: Eigensystem) -> None:
         below = np.cumsum(found.mass) - found.mass / 2
-        kept = (below > _EMPTY) & (1 - below > _EMPTY)
+        interior = (below > _EMPTY) & (1 - below > _EMPTY)
         self.rate = float(found.eigenvalues[1])
-        self.z, self.y = found.z[kept], found.values[1][kept]
-        self.mass = found.mass[kept] / found.mass[kept].sum()
+        self.z, self.y = found.z[interior], found.values[1][interior]
+        self.mass = found.mass[interior] / found.mass[interior].sum()
 
 
 def _explained(of: np.ndarray, by: np.ndarray, mass: np.ndarray) -> float:

@@ -50,8 +50,8 @@ def latent_state(correlated: int = 0) -> Parts:
         a, b, state = stretched(size), draw("second", size, size), draw("state-root", size, size + 2)
         covariance = state @ state.T
         cross = (b + correlated * draw("leak", size, size)) @ covariance @ a.T
-        found = cross @ np.linalg.inv(a @ covariance @ a.T)
-        errors.append(np.abs(found - b @ np.linalg.inv(a)).max())
+        gain = cross @ np.linalg.inv(a @ covariance @ a.T)
+        errors.append(np.abs(gain - b @ np.linalg.inv(a)).max())
     yield close("random states", errors, 0.0, 1e-8)
 
 
@@ -116,10 +116,10 @@ def attenuation(power: int = 1) -> Parts:
     for size in SIZES:
         a, b, root = stretched(size), draw("second", size, size), draw("noise", size, size)
         covariance, noise = a @ a.T, 0.3 * root @ root.T
-        found = b @ a.T @ np.linalg.inv(covariance + noise)
+        shrinkage = b @ a.T @ np.linalg.inv(covariance + noise)
         shrunk = np.linalg.inv(np.eye(size) + noise @ np.linalg.inv(covariance))
-        told = b @ np.linalg.inv(a) @ np.linalg.matrix_power(shrunk, power)
-        errors.append(np.abs(found - told).max())
+        direct = b @ np.linalg.inv(a) @ np.linalg.matrix_power(shrunk, power)
+        errors.append(np.abs(shrinkage - direct).max())
         uneven = np.diag(1 / (1 + np.linspace(0.1, 1.0, size)))
         kappas.append(np.linalg.cond(random_orthogonal(size) @ uneven) - (2.0 / 1.1 if size > 1 else 1.0))
     yield close("random matrices", errors, 0.0, 1e-9)
@@ -190,8 +190,8 @@ def probe_transfer(carry: Callable[[sp.Matrix], sp.Matrix] = lambda w: w.inv().T
     inside = sp.diag(*scales[:2]) * weights1
     weights2 = sp.diag(*(1 / d for d in scales[2:])) * carry(w) * inside
     bias2 = bias + weights1.dot(means[:2, :]) - weights2.dot(means[2:, :])
-    told = (weights2.T * raw2)[0] + bias2 - (weights1.T * raw1)[0] - bias
-    yield vanishes("raw coordinates: scales, means and bias", sp.simplify(told))
+    residual = (weights2.T * raw2)[0] + bias2 - (weights1.T * raw1)[0] - bias
+    yield vanishes("raw coordinates: scales, means and bias", sp.simplify(residual))
     root = free_matrix("n", 2, 2)
     variance = (carried.T * root * root.T * carried)[0]
     expected = (a.T * w.inv() * root * root.T * w.inv().T * a)[0]

@@ -90,13 +90,13 @@ def isotropic(power: int = -1) -> Parts:
     margins: dict[str, list[float]] = {name: [] for name in (*constraints, "spectral radius")}
     for d in DIMS:
         for _ in range(_SPECTRA):
-            drawn = source.lognormal(sigma=1.0, size=d)
-            sum_of_inverses = float(np.sum(drawn ** float(power)))
+            scales = source.lognormal(sigma=1.0, size=d)
+            sum_of_inverses = float(np.sum(scales ** float(power)))
             minima = {
-                "trace": d**2 / drawn.sum(),
-                "determinant": d * np.prod(drawn) ** (-1 / d),
-                "Frobenius norm": d**1.5 / np.sqrt(np.square(drawn).sum()),
-                "spectral radius": d / drawn.max(),
+                "trace": d**2 / scales.sum(),
+                "determinant": d * np.prod(scales) ** (-1 / d),
+                "Frobenius norm": d**1.5 / np.sqrt(np.square(scales).sum()),
+                "spectral radius": d / scales.max(),
             }
             for name, value in minima.items():
                 margins[name].append((sum_of_inverses - float(value)) / sum_of_inverses)
@@ -112,7 +112,7 @@ def isotropic(power: int = -1) -> Parts:
     covers="1 to 8 moments; discrete laws that match up to 15 moments of N(0, 1)",
 )
 def finite_moments(extra: int = 2) -> Parts:
-    """Finitely many moments do not determine a law, nor tell the Gaussian from a discrete one.
+    """Finitely many moments do not determine a law, nor single out the Gaussian.
 
     p and p + e v on K + 2 points, with sum_i v_i x_i^k = 0 for k = 0 .. K
     """
@@ -135,16 +135,16 @@ def finite_moments(extra: int = 2) -> Parts:
         orders = range(2 * nodes)
         normal = [float(sp.factorial2(k - 1)) if k % 2 == 0 else 0.0 for k in orders]
         scale = [max(1.0, abs(value)) for value in normal]
-        found = [float(w @ x**k) / s for k, s in zip(orders, scale, strict=True)]
+        moments = [float(w @ x**k) / s for k, s in zip(orders, scale, strict=True)]
         yield close(
             f"{nodes} points have {2 * nodes - 1} moments of N(0, 1), relative",
-            found,
+            moments,
             [value / s for value, s in zip(normal, scale, strict=True)],
             1e-9,
         )
         sample = torch.from_numpy(np.repeat(x, np.round(4000 * w).astype(int)))[:, None]
-        seen = float(EppsPulley().statistic(sample)[0]) / len(sample)
-        yield at_least(f"Epps-Pulley of the {nodes} points, per sample", seen, 1e-5)
+        rate = float(EppsPulley().statistic(sample)[0]) / len(sample)
+        yield at_least(f"Epps-Pulley of the {nodes} points, per sample", rate, 1e-5)
 
 
 @check(

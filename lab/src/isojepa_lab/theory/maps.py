@@ -27,7 +27,7 @@ Map = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Measured:
-    """Exact numbers of a map h, centred.
+    """Exact numbers of a map h, centered.
 
     Attributes:
         covariance: (n, n) Cov(h).
@@ -101,11 +101,11 @@ def measure(h: Map, dim: int, rho: float, nodes: int) -> Measured:
     """
     z, weights = grid(dim, nodes)
     here = h(z)
-    centre = weights @ here
-    here = here - centre
+    center = weights @ here
+    here = here - center
     loss = 0.0
     for noise, weight in zip(z, weights, strict=True):
-        there = h(rho * z + math.sqrt(1 - rho**2) * noise) - centre
+        there = h(rho * z + math.sqrt(1 - rho**2) * noise) - center
         loss += float(weight * (weights @ np.sum((there - here) ** 2, -1)))
     weighted = here * weights[:, None]
     return Measured(weighted.T @ here, weighted.T @ z, loss, rho)

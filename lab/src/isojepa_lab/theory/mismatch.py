@@ -9,7 +9,7 @@ so the condition number does not change and R^2 on right pairs falls by the fact
 is published falls faster, and its condition number grows from 1.7 to 138 at epsilon = 0.3 (Table 4 of Zhang
 et al., 2026): that is the sample, whose n pairs add a matrix of variance R_eps / ((n - d - 1) l) along an
 input direction of variance l. Four pairs for each dimension give such numbers
-(`isojepa.align.stress.model`).
+(`isojepa_lab.stress.model`).
 """
 
 import itertools
@@ -49,7 +49,7 @@ def pair_noise(power: int = 2) -> Parts:
 
     W_eps = (1 - epsilon) W, R^2(right pairs) = (1 - epsilon^2) R^2, R^2(same noise) = (1 - epsilon)^2 R^2
     """
-    x, y = _centred(FIRST), _centred(SECOND)
+    x, y = _centered(FIRST), _centered(SECOND)
     n = len(x)
     right = {(i, i): sp.Rational(1, n) for i in range(n)}
     any_pair = {(i, j): sp.Rational(1, n * n) for i in range(n) for j in range(n)}
@@ -66,10 +66,10 @@ def pair_noise(power: int = 2) -> Parts:
     yield vanishes("R^2 on right pairs", sp.expand(after - (1 - eps**power) * before))
     same = _score(x, y, _mix(right, any_pair, eps), noisy)
     yield vanishes("R^2 on pairs of the same noise", sp.expand(same - (1 - eps) ** power * before))
-    kept = _score(x, y, right, noisy / (1 - eps))
-    yield vanishes("divided by 1 - epsilon the map is as good as new", sp.expand(kept - before))
-    left = (after / before).subs(eps, sp.Rational(1, 2))
-    yield holds("at epsilon = 1/2 three quarters are left", left == sp.Rational(3, 4))
+    correct = _score(x, y, right, noisy / (1 - eps))
+    yield vanishes("divided by 1 - epsilon the map is as good as new", sp.expand(correct - before))
+    halved = (after / before).subs(eps, sp.Rational(1, 2))
+    yield holds("at epsilon = 1/2 three quarters are left", halved == sp.Rational(3, 4))
 
 
 @check(
@@ -82,7 +82,7 @@ def pair_noise(power: int = 2) -> Parts:
     sample; its variance depends on x, which adds terms of relative size 2 / d.""",
 )
 def pair_noise_residual(power: int = 2) -> Parts:
-    """Around the scaled map the residual is centred, larger by epsilon (2 - epsilon) W S W^T.
+    """Around the scaled map the residual is centered, larger by epsilon (2 - epsilon) W S W^T.
 
     E[r | x] = 0, Cov(r | x) = N + epsilon W S W^T + epsilon (1 - epsilon) W x x^T W^T
     """
@@ -94,9 +94,9 @@ def pair_noise_residual(power: int = 2) -> Parts:
     mean = (1 - eps) * (w - scaled) * x + eps * (-scaled * x)
     yield vanishes("mean zero given x", *sp.expand(mean))
     off = (w - scaled) * x
-    given = (1 - eps) * (off * off.T + noise) + eps * (scaled * x * x.T * scaled.T + signal + noise)
-    told = noise + eps * signal + eps * (1 - eps) * w * x * x.T * w.T
-    yield vanishes("covariance given x", *sp.expand(given - told))
+    second_moment = (1 - eps) * (off * off.T + noise) + eps * (scaled * x * x.T * scaled.T + signal + noise)
+    variance = noise + eps * signal + eps * (1 - eps) * w * x * x.T * w.T
+    yield vanishes("covariance given x", *sp.expand(second_moment - variance))
     mixed = noise + eps * signal + eps * (1 - eps) * signal  # E x x^T = S
     expected = noise + (1 - (1 - eps) ** power) * signal
     yield vanishes("and on average", *sp.expand(mixed - expected))
@@ -115,7 +115,7 @@ def pair_noise_residual(power: int = 2) -> Parts:
     covers="Gaussian inputs of every dimension and sample size; four simulated samples",
     note="""This is where the published growth of kappa(W) must come from: nothing in the population does it.
     E |W v|^2 = (1 - epsilon)^2 |W v|^2 + tr R_eps / ((n - d - 1) l) for an input direction v of variance l:
-    weak directions are the first to be drowned, and standardising each coordinate does not remove them. With
+    weak directions are the first to be drowned, and standardizing each coordinate does not remove them. With
     four or five pairs for each dimension W is nearly singular for white inputs too. With exact pairs (N = 0,
     epsilon = 0) the second term is absent, so mismatch is what switches it on.""",
 )
@@ -134,8 +134,10 @@ def pair_noise_sample(lost: int = 1) -> Parts:
         diagonal = 1 / np.diag(np.linalg.inv(x.T @ x))
         for j in range(size):
             others = np.delete(x, j, axis=1)
-            left = x[:, j] - others @ np.linalg.lstsq(others, x[:, j], rcond=None)[0] if size > 1 else x[:, 0]
-            errors.append(abs(diagonal[j] - left @ left))
+            residual = (
+                x[:, j] - others @ np.linalg.lstsq(others, x[:, j], rcond=None)[0] if size > 1 else x[:, 0]
+            )
+            errors.append(abs(diagonal[j] - residual @ residual))
     yield close("1 / ((X^T X)^-1)_jj is the rest of x_j given the others", errors, 0.0, 1e-9)
     n, d, level = sp.symbols("n d l", positive=True)
     degrees = n - (d - 1)  # of that rest: n rows less d - 1 others
@@ -158,7 +160,7 @@ def pair_noise_sample(lost: int = 1) -> Parts:
     yield close("white inputs, 20,000 pairs: nearly none", many, 1.0, 0.2)
 
 
-def _centred(rows: Sequence[Sequence[int]]) -> list[sp.Matrix]:
+def _centered(rows: Sequence[Sequence[int]]) -> list[sp.Matrix]:
     n = len(rows)
     means = [sp.Rational(sum(column), n) for column in zip(*rows, strict=True)]
     return [sp.Matrix([value - mean for value, mean in zip(row, means, strict=True)]) for row in rows]
@@ -204,14 +206,14 @@ def _every_sample(x: Sequence[int], slope: int, noise: int, other: int) -> tuple
         wrong, signs = outcome[::2], outcome[1::2]
         chance = sp.Rational(1, 2 ** len(x)) * sp.prod([eps if bad else 1 - eps for bad in wrong])
         rows = zip(x, wrong, signs, strict=True)
-        found = sum(v * (sign * other if bad else slope * v + sign * noise) for v, bad, sign in rows)
-        ratio = Fraction(found, norm)
+        total = sum(v * (sign * other if bad else slope * v + sign * noise) for v, bad, sign in rows)
+        ratio = Fraction(total, norm)
         estimate = sp.Rational(ratio.numerator, ratio.denominator)
         mean += chance * estimate
         square += chance * estimate**2
     signal = other**2 - noise**2  # so that a wrong half has the variance of a right one
-    given = [noise**2 + eps * signal + eps * (1 - eps) * slope**2 * v * v for v in x]
-    formula = sum(v * v * g for v, g in zip(x, given, strict=True)) / sp.Integer(norm) ** 2
+    variances = [noise**2 + eps * signal + eps * (1 - eps) * slope**2 * v * v for v in x]
+    formula = sum(v * v * g for v, g in zip(x, variances, strict=True)) / sp.Integer(norm) ** 2
     return mean, sp.expand(square - mean**2), formula
 
 

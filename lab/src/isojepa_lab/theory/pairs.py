@@ -72,14 +72,14 @@ def joint_gaussian(
         yield holds(f"degree {k} correlates by less than rho: no share is left to it", positive)
     for number in (0.5, 0.9):
         still = [turning_correlation(0.0, number, order) for order in (1, 2)]
-        found = [*still, radius_correlation(number)]
+        correlations = [*still, radius_correlation(number)]
         expected = [number, number**2, number**2]
-        yield close(f"rho {number}: a rotation has degree 2 at r^2", found, expected, 1e-9)
+        yield close(f"rho {number}: a rotation has degree 2 at r^2", correlations, expected, 1e-9)
         for rate in rates:
-            own, second = (turning_correlation(rate, number, order) for order in (1, 2))
+            first, second = (turning_correlation(rate, number, order) for order in (1, 2))
             by_loss = 1 - measure_spiral(rate, number).loss / 4
-            yield close(f"rho {number}, spiral {rate}: r is that of its loss", own, by_loss, 1e-9)
-            gaps = (radius_correlation(number) - own**2, own**2 - second)
+            yield close(f"rho {number}, spiral {rate}: r is that of its loss", first, by_loss, 1e-9)
+            gaps = (radius_correlation(number) - first**2, first**2 - second)
             yield at_least(f"rho {number}, spiral {rate}: degree 2 lies above r^2 and below", gaps, 0.01)
 
 

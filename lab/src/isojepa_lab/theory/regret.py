@@ -53,11 +53,11 @@ def performance_difference(future: float = 1) -> Parts:
     r, z, u = plane.matrix("r"), plane.matrix("z1, z2"), plane.matrix("u")
     g, cross = r + b.T @ p @ b, b.T @ p @ a
     next_z = a @ z + b @ u
-    # the Riccati equation, times g, tells g W
+    # the Riccati equation, times g, gives g W
     state = z.T @ ((p - a.T @ p @ a) * g[0, 0] + cross.T @ cross) @ z
-    left = state + g @ (u.T @ r @ u + next_z.T @ p @ next_z - z.T @ p @ z)
+    residual = state + g @ (u.T @ r @ u + next_z.T @ p @ next_z - z.T @ p @ z)
     right = (r + int(future) * b.T @ p @ b) @ u + cross @ z
-    yield vanishes("times R + B^T P B", *plane.reduced(left - right * right))
+    yield vanishes("times R + B^T P B", *plane.reduced(residual - right * right))
     for size in SIZES:
         world = _world(size)
         p_star, k_star = riccati(world.a, world.b, world.w, world.r)
@@ -65,8 +65,8 @@ def performance_difference(future: float = 1) -> Parts:
         other = k_star + 0.1 * draw("gain", 2, size) / np.sqrt(size)
         cost, best = _cost(world, other), float(np.trace(p_star @ world.noise))
         off = other - k_star
-        told = float(np.trace(weight @ off @ lyapunov(world.a - world.b @ other, world.noise) @ off.T))
-        yield close(f"size {size}: J(F) - J(K), relative", told / (cost - best), 1.0, 1e-7)
+        difference = float(np.trace(weight @ off @ lyapunov(world.a - world.b @ other, world.noise) @ off.T))
+        yield close(f"size {size}: J(F) - J(K), relative", difference / (cost - best), 1.0, 1e-7)
 
 
 @check(
@@ -104,13 +104,13 @@ def density_ratio(ratio: Callable[[np.ndarray, np.ndarray, int], float] = renyi_
             yield close(f"two latents, k {k}, relative", ratio(pair, pair, k) / product, 1.0, 1e-8)
             for name, values, _ in _errors(x):
                 moment = float((values ** (2 * k) * normal).sum() * dx) ** (1 / k)
-                seen = float((values**2 * scaled).sum() * dx)
-                margin = ratio(one, one, k) * moment - seen
+                change = float((values**2 * scaled).sum() * dx)
+                margin = ratio(one, one, k) * moment - change
                 yield at_least(f"{name}, variance {variance}, k {k}", margin / moment, 0.0, 1e-9)
         for name, values, lipschitz in _errors(x):
-            error, seen = (float((values**2 * law).sum() * dx) for law in (normal, scaled))
+            error, change = (float((values**2 * law).sum() * dx) for law in (normal, scaled))
             limit = encoder_power(error, lipschitz, one, one)[0]
-            yield at_least(f"{name}, variance {variance}, best of all", (limit - seen) / limit, 0.0, 1e-9)
+            yield at_least(f"{name}, variance {variance}, best of all", (limit - change) / limit, 0.0, 1e-9)
 
 
 @check(
@@ -147,9 +147,9 @@ def gain_is_reached(gain: Callable[[np.ndarray, np.ndarray], float] = peak_gain)
     """
     for m in (0.0, 0.6, -0.95, 0.999):
         exact = 1 / (1 - abs(m))
-        found = gain(np.array([[m]]), np.ones((1, 1))) / exact
-        yield at_least(f"one state, M = {m}: over 1/(1 - |M|)", found, 1.0, 1e-9)
-        yield at_least(f"one state, M = {m}: not much over", 1.03 - found, 0.0)
+        ratio = gain(np.array([[m]]), np.ones((1, 1))) / exact
+        yield at_least(f"one state, M = {m}: over 1/(1 - |M|)", ratio, 1.0, 1e-9)
+        yield at_least(f"one state, M = {m}: not much over", 1.03 - ratio, 0.0)
     for size in range(2, 7):
         world = _world(size)
         _, k = riccati(world.a, world.b, world.w, world.r)
@@ -184,7 +184,7 @@ def riccati_moves_little(told: float = 1.0) -> Parts:
         model = _world(size)
         p, k = riccati(model.a, model.b, model.w, model.r)
         for radius in (1e-3, 5e-3, 2e-2):
-            lacks, found = riccati_shift(model, Radii(told * radius, told * radius, w=told * radius))
+            lacks, bound = riccati_shift(model, Radii(told * radius, told * radius, w=told * radius))
             if lacks:
                 continue
             for index in range(20):
@@ -193,13 +193,13 @@ def riccati_moves_little(told: float = 1.0) -> Parts:
                 root = linalg.sqrtm(true.r + true.b.T @ p_star @ true.b).real
                 name = f"size {size}, radius {radius:g}, system {index}"
                 counted += 1
-                above = np.linalg.eigvalsh((1 + found["value_above"]) * p - p_star)
+                above = np.linalg.eigvalsh((1 + bound["value_above"]) * p - p_star)
                 yield at_least(f"{name}: value above", above, 0.0, 1e-9)
-                below = np.linalg.eigvalsh((1 + found["value_below"]) * p_star - p)
+                below = np.linalg.eigvalsh((1 + bound["value_below"]) * p_star - p)
                 yield at_least(f"{name}: value below", below, 0.0, 1e-9)
                 shift = np.linalg.norm(root @ (k - k_star), 2)
-                yield at_least(f"{name}: actions", found["gain_shift"] - shift, 0.0, 1e-9)
-                yield at_least(f"{name}: weight", found["action_weight"] - np.linalg.norm(root @ k, 2), -1e-9)
+                yield at_least(f"{name}: actions", bound["gain_shift"] - shift, 0.0, 1e-9)
+                yield at_least(f"{name}: weight", bound["action_weight"] - np.linalg.norm(root @ k, 2), -1e-9)
     yield at_least("systems with a bound", counted, 100)
 
 
@@ -222,9 +222,9 @@ def regret_bound(limit: Limit = regret_limit) -> Parts:
     towards = -np.sign(float((model.b @ gain)[0, 0] * (model.a - model.b @ gain)[0, 0]))
     for c in (0.1, 1e-3):  # of the sign that widens the loop
         regret = _cost(model, gain * (1 + towards * c)) - float(p[0, 0] * model.noise[0, 0])
-        found = limit(model, Radii(), c**2, c)
-        yield at_least(f"law N(0, 1), error {c} x", (found.value - regret) / regret, 0.0, 1e-6)
-    yield at_least("law N(0, 1), small error: tightness", regret / found.value, 0.95)
+        limit_value = limit(model, Radii(), c**2, c)
+        yield at_least(f"law N(0, 1), error {c} x", (limit_value.value - regret) / regret, 0.0, 1e-6)
+    yield at_least("law N(0, 1), small error: tightness", regret / limit_value.value, 0.95)
     counted = 0
     for size in SIZES:
         for index in range(16):
@@ -234,22 +234,22 @@ def regret_bound(limit: Limit = regret_limit) -> Parts:
             scale = (0.3, 0.1, 0.01)[index % 3]
             e = scale * draw("error", size, size, index) / size
             radii = Radii(radius, radius, 0.0, radius)
-            found = limit(model, radii, float((e**2).sum()), float(np.linalg.norm(e, 2)))
-            if found.lacks:
+            limit_value = limit(model, radii, float((e**2).sum()), float(np.linalg.norm(e, 2)))
+            if limit_value.lacks:
                 continue
             counted += 1
             _, k = riccati(model.a, model.b, model.w, model.r)
             p_star, _ = riccati(true.a, true.b, true.w, true.r)
             regret = _cost(true, k @ (np.eye(size) + e)) - float(np.trace(p_star @ true.noise))
-            yield at_least(f"size {size}, world {index}", found.value - regret, 0.0, 1e-9)
+            yield at_least(f"size {size}, world {index}", limit_value.value - regret, 0.0, 1e-9)
     yield at_least("worlds with a bound", counted, 60)
     for frequency in (0.5, 1.0, 2.0, 5.0):
         for c in (0.3, 0.05):
             model, gain = _unit_world()
             error = (c / frequency) ** 2 * (1 - math.exp(-2 * frequency**2)) / 2
-            found = limit(model, Radii(), error, c)
+            limit_value = limit(model, Radii(), error, c)
             regret = _regret_of_sine(model, gain, c, frequency)
-            yield at_least(f"sine, frequency {frequency}, size {c}", found.value - regret, 0.0, 1e-9)
+            yield at_least(f"sine, frequency {frequency}, size {c}", limit_value.value - regret, 0.0, 1e-9)
 
 
 def _world(size: int, index: int = 0) -> Model:

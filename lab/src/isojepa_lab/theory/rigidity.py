@@ -132,9 +132,9 @@ def mazur_ulam(share: sp.Rational = QUARTER) -> Parts:
     yield vanishes("|h(a x + b y) - a h(x) - b h(y)|^2 = 0", sp.expand(defect))
     # m at distance |p - q|/2 from p and q: u = m - p, v = m - q; only the midpoint has u + v = 0
     uu, uv, vv, pq = sp.symbols("uu uv vv pq", real=True)
-    known = {uu: share * pq, vv: share * pq}
+    substitution = {uu: share * pq, vv: share * pq}
     mixed = sp.solve(sp.Eq(uu - 2 * uv + vv, pq), uv)[0]
-    yield vanishes("midpoints go to midpoints", sp.expand((uu + 2 * mixed + vv).subs(known)))
+    yield vanishes("midpoints go to midpoints", sp.expand((uu + 2 * mixed + vv).subs(substitution)))
     n = 3
     q = sp.Matrix(n, n, sp.symbols("q1:10", real=True))
     shift = sp.Matrix(sp.symbols("b1:4", real=True))
@@ -183,6 +183,6 @@ def spiral(energy: int = 2) -> Parts:
     yield vanishes("E |J|_F^2 = 2 + 2 rate^2", sp.expand(mean - (2 + energy * rate**2)))
     z, weights = grid(2, 20)
     full = norm.subs({c: sp.cos(rate * r), s: sp.sin(rate * r)}).subs(r, sp.sqrt(x**2 + y**2))
-    found = weights @ sp.lambdify((x, y, rate), full, "numpy")(z[:, 0], z[:, 1], math.pi)
-    yield close("at rate pi, by quadrature", found, 2 + energy * math.pi**2, 1e-9)
-    yield at_least("more than the rotation's", found - 2, 1.0)
+    embedding = weights @ sp.lambdify((x, y, rate), full, "numpy")(z[:, 0], z[:, 1], math.pi)
+    yield close("at rate pi, by quadrature", embedding, 2 + energy * math.pi**2, 1e-9)
+    yield at_least("more than the rotation's", embedding - 2, 1.0)

@@ -1,4 +1,4 @@
-r"""Axes by shape: independent coordinates that are not normal are told apart from all their rotations.
+r"""Axes by shape: independent coordinates that are not normal are distinguishable from all their rotations.
 
 Let y = Q s with s independent, of mean 0 and variance 1. If the coordinates of y are independent and at most
 one of s is normal, Q only orders and flips (Comon 1994). For two axes turned by an angle, with functions g
@@ -10,7 +10,7 @@ and with scores g = -(log p)', psi is minus the derivative of the log-likelihood
 
     kappa = I - 1 = E (g(y) - y)^2 >= 0,      0 only if g(y) = y, the score of N(0, 1),
 
-I the Fisher information. So two axes are told apart by shape exactly if not both are normal; two normal ones
+I the Fisher information. So two axes are identified by shape exactly if not both are normal; two normal ones
 have one law at every angle. Where I is infinite, as for the uniform law, or p unknown, a smooth g serves,
 with a sign for each axis: kappa then may be negative, and may vanish for a law that is not normal.
 """
@@ -112,7 +112,7 @@ PAIRS: Mapping[str, Pair] = {
     axes. Only the law at one time enters. Two normal axes of one rate are the blind spot: `one-rate`.""",
 )
 def comon(pairs: Mapping[str, Pair] = PAIRS, least: float = 0.01, product: int = 1) -> Parts:
-    """Two independent axes are told apart from their rotations unless both are normal.
+    """Two independent axes are distinguishable from their rotations unless both are normal.
 
     d E psi / d angle = kappa_i + kappa_j, kappa = E g' - E g y = I - 1 = E (g - y)^2, g = -(log p)'
     """
@@ -153,7 +153,7 @@ def comon(pairs: Mapping[str, Pair] = PAIRS, least: float = 0.01, product: int =
     blind to some laws that are not normal, where another is not.""",
 )
 def comon_smooth(signed: bool = True, weight: float | None = None) -> Parts:
-    """With a smooth g in place of the score, axes are told apart where its kappas do not cancel.
+    """With a smooth g in place of the score, axes are identified where its kappas do not cancel.
 
     kappa(p) = E tanh'(y) - E y tanh(y) is 0 for N(0, 1), linear in p, and of either sign
     """
@@ -162,15 +162,15 @@ def comon_smooth(signed: bool = True, weight: float | None = None) -> Parts:
     phi = sp.exp(-(u**2) / 2)
     stein = sp.diff(f(u) * phi, u) - (sp.diff(f(u), u) - u * f(u)) * phi
     yield vanishes("Stein: E f' = E f y for N(0, 1), by parts, any f", stein)
-    found = {name: shape.mean(_smooth) for name, shape in SHAPES.items()}
+    means = {name: shape.mean(_smooth) for name, shape in SHAPES.items()}
     end = math.sqrt(3)
     # E tanh' = tanh(b) / b; E y tanh(y) has no elementary form
-    found["uniform"] = math.tanh(end) / end - integrate.quad(lambda v: v * math.tanh(v), 0, end)[0] / end
+    means["uniform"] = math.tanh(end) / end - integrate.quad(lambda v: v * math.tanh(v), 0, end)[0] / end
     signs = {"uniform": -1, "generalised normal 4": -1, "bimodal": -1}
-    for name, kappa in found.items():
+    for name, kappa in means.items():
         yield at_least(f"{name}: the sign of kappa times it", signs.get(name, 1) * kappa, 1e-3)
     yield close("normal: kappa", NORMAL.mean(_smooth), 0.0, 1e-10)
-    low, high = found["uniform"], found["Laplace"]
+    low, high = means["uniform"], means["Laplace"]
     share = low / (low - high) if weight is None else weight  # of Laplace in a mixture, where kappa is linear
     yield close("a mixture of Laplace and uniform has kappa 0", share * high + (1 - share) * low, 0.0, 1e-12)
     fourth = share * 6 + (1 - share) * 1.8

@@ -24,7 +24,7 @@ rho = sp.Symbol("rho", positive=True)
 
 
 def free_map(dim: int, degree: int, extra: int = 0) -> tuple[Pair, list[MultiIndex], list[list[PolyElement]]]:
-    """A ring and the free coefficients of a centred polynomial map: one row per component."""
+    """A ring and the free coefficients of a centered polynomial map: one row per component."""
     indices = multi_indices(dim, degree, lowest=1)
     count = len(indices)
     ring = pair(dim, [f"c{k}" for k in range(dim * count + extra)])
@@ -36,7 +36,7 @@ def free_map(dim: int, degree: int, extra: int = 0) -> tuple[Pair, list[MultiInd
     theorem="stability",
     step="Step 1",
     method="symbolic",
-    covers="every centred polynomial map of degree {degree} in {dim} latents",
+    covers="every centered polynomial map of degree {degree} in {dim} latents",
     note="""The paper starts from L = 2n - 2 sum E h_i(z') h_i(z), which holds for exactly white maps
     only; it should read 2 tr Cov(h) in place of 2n. The next formula, by degrees, is right, and the
     proof uses that one.""",
@@ -159,7 +159,7 @@ def polar(power: int = 2) -> Parts:
     theorem="stability",
     step="Step 3",
     method="symbolic",
-    covers="every centred polynomial map of degree {degree} in {dim} latents and every matrix Q",
+    covers="every centered polynomial map of degree {degree} in {dim} latents and every matrix Q",
     lean=("pythagorean_axiom",),
 )
 def pythagoras(degree: int = 3, dim: int = 2, lowest: int = 1) -> Parts:

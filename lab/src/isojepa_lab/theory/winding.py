@@ -1,4 +1,4 @@
-r"""What an angle that is seen modulo 2 pi tells of itself: the ceiling of R^2 in worlds of pictures.
+r"""What an angle observed modulo 2 pi reveals: the ceiling of R^2 in worlds of pictures.
 
 Let theta ~ N(0, s^2) with density p, phi = theta mod 2 pi and p_w(phi) = sum_k p(phi + 2 pi k). Of all
 functions of phi the conditional mean explains most, and a winding has (log p)' = -(phi + 2 pi k) / s^2, so
@@ -7,7 +7,7 @@ functions of phi the conditional mean explains most, and a winding has (log p)' 
 
 Theorem 1 asks for a mixing that loses nothing, and an arm drawn at angles N(0, 1) loses the winding.
 
-The step behind `worlds/reacher/ceiling.py`.
+The step behind `environments/wrapped_angles.py`.
 """
 
 import math
@@ -15,7 +15,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from isojepa.worlds.reacher.ceiling import conditional_mean, r2_ceiling, wrapped_density
+from isojepa_lab.environments.wrapped_angles import conditional_mean, r2_ceiling, wrapped_density
 from isojepa_lab.theory.check import Parts, at_least, check, close, holds, vanishes
 from isojepa_lab.theory.planning import draw
 
@@ -33,7 +33,7 @@ _GRID = 4096
     0.17 % of each beyond pi. They leave 5.1 % of the variance open, so R^2 ends at 0.949.""",
 )
 def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -> Parts:
-    """An angle modulo 2 pi tells as much of it as the Fisher information of its wrapped law.
+    """An angle modulo 2 pi carries as much of it as the Fisher information of its wrapped law.
 
     R^2(theta, f(theta mod 2 pi)) <= s^2 E ((log p_w)')^2, attained by E[theta | phi] = -s^2 (log p_w)'(phi)
     """
@@ -64,8 +64,8 @@ def winding(spreads: tuple[float, ...] = (0.8, 1.0, 1.5, 2.0), power: int = 2) -
         yield close(
             f"s = {spread}: the ceiling is s^2 times the information", ceiling, spread**2 * information, 1e-9
         )
-        left = float((density * _left_open(phi, spread)).mean()) * 2 * math.pi
-        yield close(f"s = {spread}: what is left open is the rest", 1 - left / spread**2, ceiling, 1e-9)
+        remainder = float((density * _left_open(phi, spread)).mean()) * 2 * math.pi
+        yield close(f"s = {spread}: what is left open is the rest", 1 - remainder / spread**2, ceiling, 1e-9)
         products, along = _sines(spread)
         best = float(along @ np.linalg.solve(products, along)) / spread**2
         yield close(f"s = {spread}: regression on {_HARMONICS} sines attains it", best, ceiling, 1e-9)

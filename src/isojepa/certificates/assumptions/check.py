@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from isojepa.arguments import checked
 from isojepa.certificates.assumptions import (
     dependence,
     dimension,
@@ -17,13 +16,13 @@ from isojepa.certificates.assumptions import (
 )
 from isojepa.certificates.assumptions.line import Assumption, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample, draw_sample
-from isojepa.names import choose
+from isojepa.validation import choose, validate_types
 
 _TWO_VIEWS = "It needs both views of each pair, got one."
 _GIVE_BOTH = "Give z_next as well."
 
 
-@checked
+@validate_types
 def check_assumptions(
     z: Any,
     z_next: Any = None,
@@ -65,7 +64,7 @@ def check_assumptions(
 
     Example:
         >>> from isojepa.seeds import generator
-        >>> from isojepa.worlds import OrnsteinUhlenbeck
+        >>> from isojepa.data import OrnsteinUhlenbeck
         >>> z, z_next = OrnsteinUhlenbeck(dim=2, rho=[0.9, 0.5]).sample(4000, generator(0, "data"))
         >>> [line.name for line in check_assumptions(z, z_next) if line.verdict == "fails"]
         ['isotropy']

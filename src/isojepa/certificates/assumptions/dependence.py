@@ -1,7 +1,7 @@
 r"""Independence across dimensions, by the distance correlation of ranks.
 
-Let u and v in (0, 1) be the ranks of two variables over n samples. The centred distance kernel of the uniform
-law has the eigenfunctions sqrt(2) cos(k pi u) with eigenvalues 2 / (k pi)^2, so that with
+Let u and v in (0, 1) be the ranks of two variables over n samples. The centered distance kernel of the
+uniform law has the eigenfunctions sqrt(2) cos(k pi u) with eigenvalues 2 / (k pi)^2, so that with
 
     c_kl = mean of 2 cos(k pi u) cos(l pi v)
 
@@ -31,7 +31,7 @@ import torch
 
 from isojepa.certificates.assumptions.line import Assumption, bounded, chance, judge, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample, halves
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 MEASURE = "largest distance correlation of the ranks of two dimensions"
 THRESHOLD = 0.2

@@ -34,7 +34,7 @@ from isojepa.certificates.assumptions.rates import Rates, correlate, rate
 from isojepa.certificates.assumptions.regression import fit_regression
 from isojepa.certificates.assumptions.sample import FITTED, Sample, halves
 from isojepa.certificates.assumptions.shape import Directions
-from isojepa.certificates.intervals import Interval, from_samples, reach_of
+from isojepa.statistics.intervals import Interval, from_samples, reach_of
 
 MEASURE = "largest share of what is not linear in a direction that the other dimensions explain, held out"
 THRESHOLD = 0.5

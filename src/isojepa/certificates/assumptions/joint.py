@@ -39,7 +39,7 @@ from isojepa.certificates.assumptions.line import (
 )
 from isojepa.certificates.assumptions.sample import Sample
 from isojepa.certificates.assumptions.shape import bend, normal_bend, normal_pvalues
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 NAME = "joint Gaussianity"
 MEASURE = "root of summed squared correlations of what is left of a step with where it started"
@@ -165,8 +165,8 @@ def _judge_steps(
     for draw in range(draws):
         order = torch.randperm(n, generator=source).numpy()
         null[draw] = [one.squares(order) for one in compared]
-    centre, spread = null.mean(0), np.maximum(null.std(0), 1e-300)  # one scale for both
-    highest, own = ((null - centre) / spread).max(1), (seen - centre) / spread
+    center, spread = null.mean(0), np.maximum(null.std(0), 1e-300)  # one scale for both
+    highest, own = ((null - center) / spread).max(1), (seen - center) / spread
     bias = np.array([one.cells / n for one in compared])
     cells = compared[0].cells  # n times the sum of squares has nearly the law of chi^2
     return _Steps(

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 HOLDS, FAILS, UNCLEAR = "holds", "fails", "unclear"
 DETAILS = 64  # entries of `detail` at most

@@ -26,7 +26,7 @@ from isojepa.certificates.assumptions.dependence import (
 from isojepa.certificates.assumptions.line import Assumption, bounded, chance, judge, unmeasured
 from isojepa.certificates.assumptions.regression import fit_regression
 from isojepa.certificates.assumptions.sample import FITTED, Sample, halves
-from isojepa.certificates.intervals import Interval, reach_of
+from isojepa.statistics.intervals import Interval, reach_of
 
 MEASURE = "largest noise variance over the smallest, along the worst dimension"
 THRESHOLD = 1.5

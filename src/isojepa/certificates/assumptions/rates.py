@@ -9,7 +9,7 @@ The eigenvalues of a sample spread also where all rates are equal, more so the m
 their extremes are too far apart. So the slowest and the fastest direction are found on one half of the
 samples, and their correlations measured on the other,
 
-    rho = 2 mean(a b) / mean(a^2 + b^2)    for the projections a and b of the two views, centred,
+    rho = 2 mean(a b) / mean(a^2 + b^2)    for the projections a and b of the two views, centered,
 
 with the interval of log(K_fast / K_slow) by the delta method. For latents, the slowest and the fastest
 coordinate are compared likewise, and the pair with the larger lower end is reported.
@@ -27,8 +27,8 @@ import scipy
 
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR, Assumption, bounded, unmeasured
 from isojepa.certificates.assumptions.sample import LEAST, Sample
-from isojepa.certificates.assumptions.slowness import slow_to_fast
-from isojepa.certificates.intervals import Interval, reach_of
+from isojepa.statistics.intervals import Interval, reach_of
+from isojepa.statistics.slowness import slow_to_fast
 
 MEASURE = "rate of the fastest direction over that of the slowest"
 THRESHOLD = 2.0

@@ -28,7 +28,7 @@ _LONG, _SHORT = 2.0, 0.7  # length scales of the cosines, in units of sqrt(input
 class Regression:
     """A fitted regression: call it with inputs (n, in) to get predictions (n, out)."""
 
-    centre: np.ndarray
+    center: np.ndarray
     scale: np.ndarray
     knots: np.ndarray
     frequencies: np.ndarray
@@ -51,7 +51,7 @@ class Regression:
         return variance
 
     def _standardized(self, x: np.ndarray) -> np.ndarray:
-        scaled = (x - self.centre) / self.scale
+        scaled = (x - self.center) / self.scale
         features = _features(scaled, self.knots, self.frequencies, self.phases)
         standardized: np.ndarray = (features - self.feature_mean) / self.feature_scale
         return standardized
@@ -69,8 +69,8 @@ def fit_regression(
         hinges: features of one input; left out where there are few samples.
     """
     n, inputs = x.shape
-    centre, scale = x.mean(0), np.maximum(x.std(0), np.finfo(float).tiny)
-    scaled = (x - centre) / scale
+    center, scale = x.mean(0), np.maximum(x.std(0), np.finfo(float).tiny)
+    scaled = (x - center) / scale
     room = n // _SHARE - inputs
     bend = hinges and room >= len(_KNOTS) * inputs
     knots = np.quantile(scaled, _KNOTS, axis=0) if bend else np.empty((0, inputs))
@@ -91,7 +91,7 @@ def fit_regression(
     moments = vectors.T @ (design.T @ (y - offset))
     inverse = _chosen_penalties(values, moments, ((y - offset) ** 2).sum(0), n)
     return Regression(
-        centre,
+        center,
         scale,
         knots,
         frequencies,

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.assumptions.memory import measure_memory
 from isojepa.certificates.embeddings import check_dense, to_array
-from isojepa.names import unknown
 from isojepa.seeds import generator
+from isojepa.statistics.memory import measure_memory
+from isojepa.validation import unknown
 
 LEAST = 20  # samples below which nothing is tested
 FITTED = 4096  # samples for a regression at most, or more in many dimensions
@@ -23,7 +23,7 @@ _LARGEST = 1e100  # beyond, squares overflow
 class Sample:
     """Samples that are nearly independent, in random order: any two parts of them are two random samples.
 
-    Columns are centred and scaled by the mean and deviation of both views together, and those that are
+    Columns are centered and scaled by the mean and deviation of both views together, and those that are
     constant in a view are left out.
 
     Attributes:
@@ -168,17 +168,17 @@ def _standardize(views: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray,
         differ between views; and the deviations of those that are kept.
     """
     means = [view.mean(0) for view in views]
-    centre = np.mean(means, axis=0)
-    varies = np.ones(len(centre), bool)
-    square = np.zeros(len(centre))
+    center = np.mean(means, axis=0)
+    varies = np.ones(len(center), bool)
+    square = np.zeros(len(center))
     for view, mean in zip(views, means, strict=True):
         view -= mean  # a copy already
         own = np.einsum("ij,ij->j", view, view) / len(view)
         varies &= np.sqrt(own) > 1e-12 * (np.abs(mean) + np.sqrt(own))  # else what is left is rounding
-        square += (own + (mean - centre) ** 2) / len(views)
-        view += mean - centre
+        square += (own + (mean - center) ** 2) / len(views)
+        view += mean - center
     scale = np.sqrt(square)
-    moved = scale > 1e-12 * (np.abs(centre) + scale)
+    moved = scale > 1e-12 * (np.abs(center) + scale)
     if not varies.all():
         views, scale = [view[:, varies] for view in views], scale[varies]
     for view in views:

@@ -1,6 +1,6 @@
 r"""Gaussianity: is the law normal, whatever its mean and covariance?
 
-Each direction is centred and scaled by itself and judged by the Epps-Pulley statistic, whose law for normal
+Each direction is centered and scaled by itself and judged by the Epps-Pulley statistic, whose law for normal
 samples with estimated mean and deviation is, for many samples, sum_k weight_k chi^2_1: the weights are the
 eigenvalues, under the quadrature's weights, of
 
@@ -26,11 +26,11 @@ from isojepa import ranks
 from isojepa.certificates.assumptions.line import Assumption, bounded, chance, judge
 from isojepa.certificates.assumptions.sample import Sample
 from isojepa.certificates.gaussianity import worst_slices
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.objectives.gaussianity import EppsPulley
-from isojepa.objectives.gaussianity.statistic import Limit, Null
+from isojepa.objectives.gaussianity.statistic import LimitDistribution, NullDistribution
 from isojepa.objectives.gaussianity.univariate import normal_scores
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval, from_blocks
 
 MEASURE = "share of a direction's variance that bends away when it is made Gaussian"
 THRESHOLD = 0.01
@@ -61,15 +61,15 @@ def search_directions(sample: Sample, rows: int) -> Directions:
     dim = sample.dim
     half = min(len(sample) // 2, max(_SEARCHED_LEAST, min(_SEARCHED_MOST, _WORK // (dim * min(dim, 256)))))
     judged, x = slice(0, min(half, rows)), sample.z[half : 2 * half]
-    centre = x.mean(0)
+    center = x.mean(0)
     if len(x) >= _SHARE * dim:
-        values, vectors = scipy.linalg.eigh((x - centre).T @ (x - centre) / len(x))
+        values, vectors = scipy.linalg.eigh((x - center).T @ (x - center) / len(x))
         keep = values > 1e-9 * values[-1]
         whitening = vectors[:, keep] / np.sqrt(values[keep])
     else:
         whitening = np.diag(1 / np.maximum(x.std(0), 1e-300))
     both = np.concatenate([x, sample.z[:half]])
-    found = worst_slices(torch.from_numpy((both - centre) @ whitening).float(), _SEARCHED, seed=sample.seed)
+    found = worst_slices(torch.from_numpy((both - center) @ whitening).float(), _SEARCHED, seed=sample.seed)
     weights = whitening @ np.stack([one.direction for one in found], 1).astype(np.float64)
     return Directions(weights, sample.z[judged] @ weights)
 
@@ -131,8 +131,8 @@ def normal_pvalues(x: np.ndarray) -> np.ndarray:
     """p-value of each column of x (n, k) for a normal law of any mean and deviation."""
     n = len(x)
     deviation = x.std(0)
-    centred = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
-    values = EppsPulley().statistic(torch.from_numpy(centred).double())  # float32 would compile, for seconds
+    centered = (x - x.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    values = EppsPulley().statistic(torch.from_numpy(centered).double())  # float32 would compile, for seconds
     law = _limit() if n >= _LIMIT_FROM else _simulated(n)
     return law.pvalue(values).numpy()
 
@@ -141,8 +141,8 @@ def bend(x: np.ndarray) -> np.ndarray:
     """1 - corr^2 of sorted columns (n, k) with normal quantiles."""
     n = len(x)
     q = normal_scores(n)
-    centred = x - x.mean(0)
-    bends: np.ndarray = 1 - (q @ centred) ** 2 / ((q @ q) * (centred**2).sum(0))
+    centered = x - x.mean(0)
+    bends: np.ndarray = 1 - (q @ centered) ** 2 / ((q @ q) * (centered**2).sum(0))
     return bends
 
 
@@ -152,25 +152,25 @@ def normal_bend(n: int) -> float:
 
 
 @functools.cache
-def _limit() -> Limit:
+def _limit() -> LimitDistribution:
     t, phi, weights = EppsPulley().grid.table
     minus, plus = (np.exp(-((t[:, None] + sign * t) ** 2) / 2) for sign in (-1, 1))
     root, product, st = np.sqrt(np.outer(weights, weights)), np.outer(phi, phi), np.outer(t, t)
     cosines = scipy.linalg.eigh(root * ((minus + plus) / 2 - product * (1 + st**2 / 2)), eigvals_only=True)
     sines = scipy.linalg.eigh(root * ((minus - plus) / 2 - product * st), eigvals_only=True)
     spectrum = np.concatenate((cosines, sines))
-    return Limit(tuple(spectrum[spectrum > 1e-12 * spectrum.max()]))
+    return LimitDistribution(tuple(spectrum[spectrum > 1e-12 * spectrum.max()]))
 
 
 @functools.lru_cache(maxsize=16)
-def _simulated(n: int) -> Null:
+def _simulated(n: int) -> NullDistribution:
     """The law of the statistic for few samples, whose mean and deviation are estimated."""
     source = generator(_SEED, "shape", n)
     values = []
     for _ in range(10):
         x = torch.randn(n, (_SIMULATED + 9) // 10, generator=source).double()
         values.append(EppsPulley().statistic((x - x.mean(0)) / x.std(0, unbiased=False)))
-    return Null(np.sort(torch.cat(values).double().numpy()))
+    return NullDistribution(np.sort(torch.cat(values).double().numpy()))
 
 
 @functools.lru_cache(maxsize=16)

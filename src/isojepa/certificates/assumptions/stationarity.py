@@ -24,7 +24,7 @@ import torch
 
 from isojepa.certificates.assumptions.line import FAILS, Assumption, bounded, chance, judge, unmeasured
 from isojepa.certificates.assumptions.sample import Sample
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 MEASURE = "difference between the views, as a shift of the mean in standard deviations"
 THRESHOLD = 0.1

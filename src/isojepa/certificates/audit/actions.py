@@ -3,10 +3,11 @@ r"""Actions by themselves: do all of them vary, are they independent over time, 
 Rank: 1 less the smallest eigenvalue of the correlations between actions. Where it is 1, a direction of
 actions is never taken and what it does cannot be identified.
 
-Independence over time: with f the functions cos(pi u), cos(2 pi u) of the ranks u of each action, centred and
-scaled, the correlations of f_i(a_t) with f_j(a_{t + lag}) within episodes, and with cos(pi p), cos(2 pi p) of
-the place p of a step in its episode, each have mean 0 and variance 1 / n where actions are independent and of
-one law; the largest is judged with Bonferroni's correction. The effect is the largest correlation.
+Independence over time: with f the functions cos(pi u), cos(2 pi u) of the ranks u of each action, centered
+and scaled, the correlations of f_i(a_t) with f_j(a_{t + lag}) within episodes, and with cos(pi p), cos(2 pi
+p) of the place p of a step in its episode, each have mean 0 and variance 1 / n where actions are
+independent and of one law; the largest is judged with Bonferroni's correction. The effect is the largest
+correlation.
 """
 
 import numpy as np
@@ -205,7 +206,7 @@ def _law(values: np.ndarray) -> str:
 
 
 def rank_waves(material: Material, kept: np.ndarray) -> list[np.ndarray]:
-    """Centred and scaled functions of the ranks of each action: (steps, 2 actions) for each episode."""
+    """Centered and scaled functions of the ranks of each action: (steps, 2 actions) for each episode."""
     rows = np.concatenate(material.actions)[:, kept]
     columns = []
     for column in rows.T:
@@ -226,6 +227,6 @@ def _word(kept: np.ndarray, wave: int | np.intp) -> str:
 
 
 def _correlations(rows: np.ndarray) -> np.ndarray:
-    centred = rows - rows.mean(0)
-    scaled = centred / np.maximum(np.sqrt((centred**2).mean(0)), 1e-300)
+    centered = rows - rows.mean(0)
+    scaled = centered / np.maximum(np.sqrt((centered**2).mean(0)), 1e-300)
     return np.asarray(scaled.T @ scaled / len(rows))

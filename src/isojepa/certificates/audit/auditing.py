@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.arguments import check_number, checked
 from isojepa.certificates.assumptions import Assumption, check_assumptions
 from isojepa.certificates.assumptions.line import FAILS, HOLDS
 from isojepa.certificates.audit.actions import check_law, check_rank, check_serial
@@ -20,7 +19,8 @@ from isojepa.certificates.audit.material import Material, gather
 from isojepa.certificates.audit.motion import check_velocity, check_wrapping
 from isojepa.certificates.audit.strides import StrideRow, stride_rows
 from isojepa.certificates.audit.visits import places_to_visit, speeds_to_take
-from isojepa.worlds.episodes import Episodes
+from isojepa.data.episodes import Episodes
+from isojepa.validation import check_number, validate_types
 
 LINES = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
 _RHO = 0.95  # the correlation nearest to which a stride is chosen
@@ -72,7 +72,7 @@ class Audit:
         return {**asdict(self), "broken": list(self.broken)}
 
 
-@checked
+@validate_types
 def audit(
     episodes: Episodes,
     *,
@@ -87,7 +87,7 @@ def audit(
     """Audit recorded episodes.
 
     Args:
-        episodes: see `isojepa.worlds.episodes`.
+        episodes: see `isojepa.data.episodes`.
         state: the column of states; by default qpos, state, states, proprio, observation, whichever is there.
         action: the column of actions; the last of an episode may be NaN.
         speed: the column of speeds; by default qvel or velocity.
@@ -221,5 +221,7 @@ def _advice(
         )
     broken = [name for name in LINES if name in by_name and by_name[name].verdict == FAILS]
     if broken:
-        told.append("What is recorded already can be weighed towards the assumptions: isojepa.isotropise.")
+        told.append(
+            "What is recorded already can be weighed towards the assumptions: isojepa.data.reweighting."
+        )
     return told

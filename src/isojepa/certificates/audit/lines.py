@@ -3,7 +3,7 @@
 import numpy as np
 
 from isojepa.certificates.assumptions.line import FAILS, HOLDS, UNCLEAR
-from isojepa.certificates.intervals import Interval, from_blocks
+from isojepa.statistics.intervals import Interval, from_blocks
 
 BLOCKS = 20
 _HEAVY = 0.2  # share of the largest weight from which a part of a direction is named

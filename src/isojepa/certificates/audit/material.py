@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from isojepa.data.episodes import Episodes
+from isojepa.data.files import column_names, read_episodes
 from isojepa.seeds import generator
-from isojepa.worlds.episodes import Episodes, read_episodes
-from isojepa.worlds.episodes.files import column_names
 
 STATES = ("qpos", "state", "states", "proprio", "observation", "obs", "position")  # tried in this order
 SPEEDS = ("qvel", "velocity")

@@ -24,13 +24,13 @@ import numpy as np
 import torch
 
 from isojepa import ranks
-from isojepa.arguments import check_count, checked
 from isojepa.certificates.assumptions.shape import bend, normal_bend, normal_pvalues
+from isojepa.data.episodes import Episodes
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import EppsPulley
 from isojepa.objectives.gaussianity.sliced import slice_means
 from isojepa.seeds import generator
-from isojepa.worlds.episodes import Episodes
+from isojepa.validation import check_count, validate_types
 
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
 SLICES = 64
@@ -72,7 +72,7 @@ class StrideRow:
         return asdict(self)
 
 
-@checked
+@validate_types
 def stride_rows(
     episodes: Episodes,
     name: str = "qpos",

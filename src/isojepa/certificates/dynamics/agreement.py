@@ -30,8 +30,8 @@ import torch
 
 from isojepa.certificates.dynamics.regression import foretold, multiplied, regress
 from isojepa.certificates.dynamics.steps import Steps
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.linear import nearest_rotation
+from isojepa.statistics.intervals import Interval, from_blocks
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from isojepa.certificates.dynamics.invariants import Invariants
 from isojepa.certificates.dynamics.linearity import Linearity
 from isojepa.certificates.dynamics.sentences import lines
 from isojepa.certificates.dynamics.transition import Transition
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.sentences import Line, format_value
+from isojepa.statistics.intervals import Interval
 
 Verdict = Literal["unidentifiable", "nonlinear", "linear", "true", "other", "unclear"]
 Code = Literal[

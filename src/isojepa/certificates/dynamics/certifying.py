@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isojepa.arguments import check_count, check_number, checked
 from isojepa.certificates.dynamics.agreement import measure_agreement, measure_perturbation
 from isojepa.certificates.dynamics.certificate import DynamicsCertificate
 from isojepa.certificates.dynamics.excitation import measure_excitation
@@ -19,12 +18,13 @@ from isojepa.certificates.dynamics.regression import group_edges, regress
 from isojepa.certificates.dynamics.steps import read_steps
 from isojepa.certificates.dynamics.transition import check_rows, fit_steps
 from isojepa.seeds import generator
+from isojepa.validation import check_count, check_number, validate_types
 
 _DRAWS = 500  # fewer, 100 at least, for states of more than 32 dimensions
 _TIMES = 4  # rows for each unknown, at least: halves are fitted on, without a group
 
 
-@checked
+@validate_types
 def certify_dynamics(
     h: Any,
     a: Any,

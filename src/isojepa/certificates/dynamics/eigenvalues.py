@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from isojepa.certificates.dynamics.singular import joint_reach
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 _APART = 4.0  # times its own movement, for an eigenvalue to be one by itself
 _WIDER = 1.5  # the radius of a cluster, whose spread around the estimate is less than around the truth

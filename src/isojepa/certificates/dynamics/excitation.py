@@ -25,7 +25,7 @@ import torch
 from isojepa.certificates.dynamics.regression import foretold, multiplied
 from isojepa.certificates.dynamics.singular import singular_intervals
 from isojepa.certificates.dynamics.steps import Steps, constant_columns
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 Kind = Literal["constant", "collinear", "feedback", "state"]
 NONE = 1e-8  # share of a standardised variance that is rounding

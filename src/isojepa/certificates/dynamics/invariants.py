@@ -22,7 +22,7 @@ import numpy as np
 
 from isojepa.certificates.dynamics.eigenvalues import Eigenvalue, eigenvalue_intervals, smooth_intervals
 from isojepa.certificates.dynamics.singular import gramian_intervals, singular_intervals
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 LAGS = 3  # impulse responses whose inner products are told
 

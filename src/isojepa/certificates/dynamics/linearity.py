@@ -33,8 +33,8 @@ import torch
 
 from isojepa.certificates.dynamics.regression import foretold
 from isojepa.certificates.dynamics.steps import Steps
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.waves import cosines
+from isojepa.statistics.intervals import Interval, from_blocks
 
 _COSINES = 96
 _SQUARES = 12  # inputs at most for squares and products

@@ -12,7 +12,7 @@ normal, divided by the root of a chi-squared of G - 1 degrees, so that few group
 whole episodes where there are enough of them, which allows any dependence within an episode; else pieces of
 episodes, which allows dependence over times shorter than a piece.
 
-float64; columns are centred and scaled before anything is squared.
+float64; columns are centered and scaled before anything is squared.
 """
 
 import itertools
@@ -103,9 +103,9 @@ def regress(x: np.ndarray, y: np.ndarray, edges: np.ndarray) -> Regression:
     Raises:
         ValueError: x is collinear, or is so without one of the groups.
     """
-    centre, scale = x.mean(0), x.std(0)
+    center, scale = x.mean(0), x.std(0)
     scale = np.where(scale > 0, scale, 1.0)
-    design = np.concatenate((np.ones((len(x), 1)), (x - centre) / scale), axis=1)
+    design = np.concatenate((np.ones((len(x), 1)), (x - center) / scale), axis=1)
     middle = y.mean(0)
     spans = list(itertools.pairwise(edges))
     inner = np.stack([design[i:j].T @ design[i:j] for i, j in spans])
@@ -121,15 +121,15 @@ def regress(x: np.ndarray, y: np.ndarray, edges: np.ndarray) -> Regression:
             f"{len(spans)} groups of rows, got collinear ones: more rows are needed"
         ) from None
     return Regression(
-        middle + fitted[0] - (centre / scale) @ fitted[1:],
+        middle + fitted[0] - (center / scale) @ fitted[1:],
         (fitted[1:] / scale[:, None]).T,
         residual,
-        _in_units(changes, centre, scale),
+        _in_units(changes, center, scale),
     )
 
 
-def _in_units(changes: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _in_units(changes: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Changes (groups, 1 + in, out) of scaled inputs as (groups, out, 1 + in) of the inputs themselves."""
     slopes = changes[:, 1:] / scale[:, None]
-    offset = changes[:, :1] - np.einsum("i,gio->go", centre, slopes)[:, None]
+    offset = changes[:, :1] - np.einsum("i,gio->go", center, slopes)[:, None]
     return np.concatenate((offset, slopes), axis=1).transpose(0, 2, 1)

@@ -7,8 +7,8 @@ from isojepa.certificates.dynamics.eigenvalues import Eigenvalue
 from isojepa.certificates.dynamics.excitation import Excitation
 from isojepa.certificates.dynamics.invariants import Invariants
 from isojepa.certificates.dynamics.linearity import Linearity
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.sentences import Line
+from isojepa.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from isojepa.certificates.dynamics.certificate import DynamicsCertificate

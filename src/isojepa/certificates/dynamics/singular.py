@@ -12,7 +12,7 @@ the given share of draws lies within all of them at once.
 
 import numpy as np
 
-from isojepa.certificates.intervals import Interval
+from isojepa.statistics.intervals import Interval
 
 
 def singular_intervals(matrix: np.ndarray, deviations: np.ndarray, confidence: float) -> tuple[Interval, ...]:

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_number, checked
 from isojepa.certificates.dynamics.excitation import find_unidentified
 from isojepa.certificates.dynamics.invariants import companion
 from isojepa.certificates.dynamics.steps import Steps, read_steps
+from isojepa.io import parse_json
 from isojepa.linear import least_squares
-from isojepa.opening import parse_json
-from isojepa.training.tensors import load_tensors, save_tensors
+from isojepa.training.checkpoints import load_tensors, save_tensors
+from isojepa.validation import check_number, validate_types
 from isojepa.version import __version__
 
 _NOTE = "isojepa-transition"
@@ -141,7 +141,7 @@ class Transition:
             raise ValueError(f"{path} is damaged: {error}") from error
 
 
-@checked
+@validate_types
 def fit_transition(
     h: Any,
     a: Any,
@@ -188,7 +188,7 @@ def fit_steps(steps: Steps, ridge: float = 0.0) -> Transition:
     x, y = steps.inputs, steps.next
     fitted = least_squares(x, y, ridge=ridge)
     matrix = fitted.matrix.T
-    offset = fitted.offset - matrix @ fitted.centre
+    offset = fitted.offset - matrix @ fitted.center
     residual = y - fitted(x)
     noise = residual.T @ residual / (len(x) - x.shape[1] - 1)
     size = steps.history * steps.dim

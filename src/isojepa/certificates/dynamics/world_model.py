@@ -35,17 +35,17 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count, check_number, checked
 from isojepa.certificates.assumptions.regression import Regression, fit_regression
 from isojepa.certificates.dynamics.steps import listed
 from isojepa.certificates.embeddings import to_float64
-from isojepa.certificates.intervals import Interval, from_blocks
 from isojepa.certificates.sentences import Line, row_of
+from isojepa.data.episodes import Episodes
 from isojepa.encoders.world_model import Dynamics
-from isojepa.files import plain
+from isojepa.io import to_jsonable
 from isojepa.seeds import generator
-from isojepa.training.regression import fit_network
-from isojepa.worlds.episodes import Episodes
+from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.training.fine_tuning import fit_network
+from isojepa.validation import check_count, check_number, validate_types
 
 Verdict = Literal["collapsed", "uninformative", "static", "short", "predictive"]
 
@@ -236,7 +236,7 @@ class WorldModelCertificate:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; infinite steps are "inf"."""
         values = {"verdict": self.verdict, "sentence": self.sentence, "warnings": self.warnings}
-        return dict(plain({**values, **asdict(self)}))
+        return dict(to_jsonable({**values, **asdict(self)}))
 
     def __str__(self) -> str:
         title = f"World model: {self.dim} dimensions, context {self.context}, {self.episodes} episodes scored"
@@ -247,7 +247,7 @@ class WorldModelCertificate:
         return "\n".join(rows)
 
 
-@checked
+@validate_types
 def certify_world_model(
     model: Dynamics,
     episodes: Episodes,

@@ -1,8 +1,4 @@
-r"""The Epps-Pulley test of normality, on a sample and along many directions at once.
-
-The Epps-Pulley test: weighted distance of characteristic functions, by quadrature or in closed form.
-
-The Epps-Pulley statistic of many slices, with its gradient, without storing batch x slices x knots.
+r"""The Epps-Pulley test of normality, of a sample and along many directions at once.
 
 For projections p_1..p_n of a batch on one direction, with phi(t) = e^{-t^2/2} the characteristic function
 of N(0, 1), phi_n(t) = (1/n) sum_i e^{i t p_i} that of the sample, and a window w(t) = e^{-t^2/(2 sigma^2)},
@@ -10,25 +6,32 @@ of N(0, 1), phi_n(t) = (1/n) sum_i e^{i t p_i} that of the sample, and a window 
     T = n \int |phi_n(t) - phi(t)|^2 w(t) dt
       ~ n sum_j w_j ( |phi_n(t_j)|^2 - 2 phi(t_j) Re phi_n(t_j) + phi(t_j)^2 )
 
-over the knots of a `Grid` (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.3 and Algorithm 1).
+over the knots of a `Grid` (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.3 and Algorithm 1), or in closed
+form (`EppsPulleyExact`). The integrand is even and vanishes at 0, so the positive knots suffice, with doubled
+weights.
 
 `unbiased` replaces |phi_n|^2 by its U-statistic (n |phi_n|^2 - 1) / (n - 1), which removes the O(1/n) bias
 of their Theorem 6 from value and gradient.
 
-The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot, so the
-whole is two sweeps over the projections (see `kernels`). In float32, with equally spaced knots, they are
-compiled on the CPU, and Triton kernels where these are asked for and served (see `triton_powers`). Otherwise
-the same two sweeps run as tensor operations, which compute the powers anew in each. Sums over samples are
-added up over the ranks of a distributed job between the two sweeps, so n is the size of the whole batch.
+The gradient dT/dp_i = sum_j Re(g_j e^{i t_j p_i}) needs one complex coefficient per slice and knot: two
+sweeps over the projections (see `kernels`), without storage of size batch x slices x knots. In float32, with
+equally spaced knots, the sweeps are compiled on the CPU, and Triton kernels on request (see
+`triton_kernels`). Otherwise they are tensor operations, which recompute the powers in each sweep. Between the
+sweeps, sums over samples are added over the ranks of a distributed job, so n is the size of the whole batch.
 
-What the compiled sweeps cannot do is done by tensor operations that keep their graph, in the memory of the
-textbook form: transforms of `torch.func`, forward-mode derivatives, and the derivative of the gradient.
+Transforms of `torch.func`, forward-mode derivatives and second derivatives use tensor operations that keep
+their graph, with the memory of the textbook form.
 """
 
 import math
+import os
 import threading
-from collections.abc import Callable
-from typing import Any, cast
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy
@@ -37,18 +40,154 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from isojepa import ranks
-from isojepa.arguments import checked
-from isojepa.names import unknown
-from isojepa.objectives.gaussianity import team
-from isojepa.objectives.gaussianity.quadrature import Grid, TensorPowers
-from isojepa.objectives.gaussianity.statistic import Limit, Null, Statistic
-from isojepa.objectives.gaussianity.triton_powers import TritonPowers, served
+from isojepa.objectives.gaussianity import threads
+from isojepa.objectives.gaussianity.statistic import LimitDistribution, NullDistribution, Statistic
 from isojepa.objectives.objective import at_least_float32
+from isojepa.validation import unknown, validate_types
 
-# Projections held at a time; the same for any number of threads, so that the order of sums is too. Only a
-# BLAS, in the two products around the compiled sweeps, may choose another.
+# Projections in memory at a time, whatever the number of threads, so that the order of sums is fixed;
+# only BLAS, in the two products around the compiled sweeps, may choose another order.
 _CHUNK = 1 << 20
-_DEVICE_CHUNK = 1 << 22  # on a device a kernel's start costs more, for which a larger chunk makes up
+
+
+_DEVICE_CHUNK = 1 << 22  # larger on a device, where a kernel launch costs more
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The knots of the positive half line.
+
+    Attributes:
+        table: (3, half) the knots t; phi(t) = e^{-t^2/2}; and the weight of the quadrature, window included,
+            doubled for the negative half.
+        step: distance of knots; None if they are not equally spaced.
+    """
+
+    table: np.ndarray
+    step: float | None
+
+    @classmethod
+    def trapezoid(cls, knots: int, t_max: float, sigma: float = 1.0) -> "Grid":
+        """Knots of the trapezoid rule on [-t_max, t_max]; an odd number includes t = 0.
+
+        Raises:
+            ValueError: fewer than 2 knots, or t_max or sigma not positive.
+        """
+        knots = _check(knots, sigma)
+        if not 0 < t_max < float("inf"):
+            raise ValueError(f"t_max must be positive and finite, got {t_max}")
+        step = 2 * t_max / (knots - 1)
+        t = (step if knots % 2 else step / 2) + step * np.arange(knots // 2)
+        weights = 2 * step * np.exp(-(t**2) / (2 * sigma**2))
+        weights[-1] /= 2
+        return cls(np.stack((t, np.exp(-(t**2) / 2), weights)), float(step))
+
+    @classmethod
+    def hermite(cls, knots: int, sigma: float = 1.0) -> "Grid":
+        """Knots of Gauss-Hermite quadrature, exact for polynomials of degree up to 2 knots - 1.
+
+        Raises:
+            ValueError: fewer than 2 or more than 256 knots, or sigma not positive.
+        """
+        knots = _check(knots, sigma)
+        if knots > 256:  # the weights of the outer knots fall below the smallest float64
+            raise ValueError(f"knots must be at most 256 for Gauss-Hermite quadrature, got {knots}")
+        nodes, weights = np.polynomial.hermite_e.hermegauss(knots)
+        positive = nodes > 1e-12
+        t = sigma * nodes[positive]
+        return cls(np.stack((t, np.exp(-(t**2) / 2), 2 * sigma * weights[positive])), None)
+
+    @property
+    def t(self) -> np.ndarray:
+        """(half,) the positive knots."""
+        knots: np.ndarray = self.table[0]
+        return knots
+
+    @property
+    def first(self) -> float:
+        """The first positive knot."""
+        return float(self.table[0, 0])
+
+    @property
+    def halved(self) -> bool:
+        """Whether the first knot is half a step: an even number of equally spaced knots on the line."""
+        return self.step is not None and self.first < 0.75 * self.step
+
+
+def _check(knots: int, sigma: float) -> int:
+    if int(knots) != knots or knots < 2:
+        raise ValueError(f"knots must be an integer of at least 2, got {knots}")
+    if not 0 < sigma < float("inf"):
+        raise ValueError(f"sigma must be positive and finite, got {sigma}")
+    return int(knots)
+
+
+class _Powers(Protocol):
+    def sums(self) -> Tensor: ...
+
+    def series(self, re: Tensor, im: Tensor) -> Tensor: ...
+
+
+class TensorPowers:
+    """e^{i t p} at the knots of a grid: powers of e^{i step p} if the knots are equally spaced.
+
+    Args:
+        p: (..., batch, slices) projections.
+        grid: the knots t.
+
+    Example:
+        >>> powers = TensorPowers(torch.zeros(5, 2), Grid.trapezoid(17, 5.0))
+        >>> powers.sums().shape  # cosines and sines, slices, positive knots
+        torch.Size([2, 2, 8])
+        >>> powers.series(torch.ones(2, 8), torch.zeros(2, 8))[0]
+        tensor([8., 8.])
+    """
+
+    def __init__(self, p: Tensor, grid: Grid) -> None:
+        self.p, self.grid = p, grid
+        self.first = torch.cos(grid.first * p), torch.sin(grid.first * p)
+        self.step = self.first
+        if grid.halved and grid.step is not None:
+            self.step = torch.cos(grid.step * p), torch.sin(grid.step * p)
+
+    def sums(self) -> Tensor:
+        """(2, ..., slices, half) sums of cosines and of sines over the batch."""
+        return torch.stack([torch.stack((c.sum(-2), s.sum(-2))) for c, s in self._up()], -1)
+
+    def series(self, re: Tensor, im: Tensor) -> Tensor:
+        """Re( sum_j (re_j + i im_j) e^{i t_j p} ); by Horner's rule if the knots are equally spaced.
+
+        Args:
+            re, im: (..., slices, half) coefficients, the same for every sample.
+
+        Returns:
+            As p.
+        """
+        re, im = re.unsqueeze(-3), im.unsqueeze(-3)
+        if self.grid.step is None:
+            terms = (c * re[..., j] - s * im[..., j] for j, (c, s) in enumerate(self._up()))
+            return sum(terms, torch.zeros_like(self.p))
+        wc, ws = self.step
+        c, s = re[..., -1].expand_as(self.p), im[..., -1].expand_as(self.p)
+        for j in range(len(self.grid.t) - 2, -1, -1):
+            c, s = (
+                torch.addcmul(torch.addcmul(re[..., j], c, wc), s, ws, value=-1),
+                torch.addcmul(torch.addcmul(im[..., j], c, ws), s, wc),
+            )
+        return c * self.first[0] - s * self.first[1]
+
+    def _up(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Real and imaginary part, knot by knot."""
+        if self.grid.step is None:
+            for t in self.grid.t:
+                yield torch.cos(float(t) * self.p), torch.sin(float(t) * self.p)
+            return
+        c, s = self.first
+        yield c, s
+        wc, ws = self.step
+        for _ in self.grid.t[1:]:
+            c, s = torch.addcmul(c * wc, s, ws, value=-1), torch.addcmul(c * ws, s, wc)
+            yield c, s
 
 
 def sliced_epps_pulley(
@@ -59,9 +198,9 @@ def sliced_epps_pulley(
     Args:
         x: (..., batch, dim) samples.
         directions: (slices, dim) unit vectors.
-        grid: where the characteristic function is compared.
+        grid: knots of the characteristic function.
         unbiased: take the U-statistic.
-        triton: run the sweeps as Triton kernels, on devices that Triton serves.
+        triton: run the sweeps as Triton kernels, on devices that Triton supports.
 
     Returns:
         A scalar, differentiable with respect to x.
@@ -70,9 +209,9 @@ def sliced_epps_pulley(
         with torch.autocast(x.device.type, enabled=False):
             wide = at_least_float32(x)
             return plain_epps_pulley(wide @ directions.to(wide).T, grid, unbiased).mean()
-    wanted = x.requires_grad and torch.is_grad_enabled()
+    want_gradient = x.requires_grad and torch.is_grad_enabled()
     statistic: Tensor = _EppsPulley.apply(  # type: ignore[no-untyped-call]
-        x, directions, grid, unbiased, wanted, triton
+        x, directions, grid, unbiased, want_gradient, triton
     )
     return statistic
 
@@ -81,13 +220,15 @@ def epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False, triton: bool = Fa
     """Epps-Pulley statistic of each column: (..., batch, slices) to (..., slices)."""
     if _traced(x):
         return plain_epps_pulley(x, grid, unbiased)
-    wanted = x.requires_grad and torch.is_grad_enabled()
-    statistic: Tensor = _EppsPulley.apply(x, None, grid, unbiased, wanted, triton)  # type: ignore[no-untyped-call]
+    want_gradient = x.requires_grad and torch.is_grad_enabled()
+    statistic: Tensor = _EppsPulley.apply(  # type: ignore[no-untyped-call]
+        x, None, grid, unbiased, want_gradient, triton
+    )
     return statistic
 
 
 def plain_epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
-    """As `epps_pulley`, by tensor operations alone, for whatever looks into them.
+    """`epps_pulley` by tensor operations, for transforms and derivatives of any kind.
 
     With a graph it takes the memory of batch x slices x knots.
     """
@@ -98,7 +239,7 @@ def plain_epps_pulley(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
 
 
 def plain_slopes(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
-    """By each projection, the derivative of the sum of `plain_epps_pulley`: its formula, and no graph.
+    """Derivative of the sum of `plain_epps_pulley` by each projection, by its formula, without a graph.
 
     Example:
         >>> x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
@@ -112,11 +253,11 @@ def plain_slopes(x: Tensor, grid: Grid, unbiased: bool = False) -> Tensor:
 
 
 def _traced(x: Tensor) -> bool:
-    """Whether a transform of `torch.func`, or a forward-mode derivative, looks into what is computed of x."""
+    """Whether a transform of `torch.func`, or a forward-mode derivative, is active on x."""
     return ranks.transformed() or forward_ad.unpack_dual(x).tangent is not None
 
 
-def _means(powers: TensorPowers | TritonPowers, n: int) -> tuple[Tensor, Tensor]:
+def _means(powers: _Powers, n: int) -> tuple[Tensor, Tensor]:
     """Real and imaginary part of phi_n of the whole batch, (..., slices, half)."""
     sums = ranks.total(powers.sums())
     return sums[0] / n, sums[1] / n
@@ -180,28 +321,30 @@ def _samples(views: Tensor) -> int:
 
 
 def _chunks(views: Tensor, directions: Tensor | None, n: int) -> list[tuple[int, int]]:
-    """Ranges of slices to hold at a time: the same on every rank, since the ranks add up chunk by chunk."""
+    """Ranges of slices in memory at a time; the same on every rank: sums over ranks go by chunk."""
     slices = views.shape[-1] if directions is None else len(directions)
     rows = len(views) * -(-n // ranks.world_size())
-    # each chunk rewrites the gradient, of the size of x: not worth it for much less work than that
+    # each chunk rewrites the gradient, of the size of x, which must not dominate the work
     held = _CHUNK if views.device.type == "cpu" else _DEVICE_CHUNK
     size = max(64, held // max(1, rows), 0 if directions is None else views.shape[-1] // 2)
     return [(start, min(start + size, slices)) for start in range(0, slices, size)]
 
 
 def _sweeps(x: Tensor, grid: Grid, triton: bool) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """How both sweeps over projections of x are made."""
+    """Choose the implementation of both sweeps over projections of x."""
     if x.dtype == torch.float64 or grid.step is None:
         return _tensor_sweeps
     if triton and served(x.device):
         return _triton_sweeps
-    return _compiled_sweeps if x.device.type == "cpu" and team.COMPILER else _tensor_sweeps
+    return _compiled_sweeps if x.device.type == "cpu" and threads.COMPILER else _tensor_sweeps
 
 
 def _triton_sweeps(
     views: Tensor, directions: Tensor | None, grid: Grid, unbiased: bool, want_gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Both sweeps as Triton kernels, in float32; memory of two batch x slices."""
+    from isojepa.objectives.gaussianity.triton_kernels import TritonPowers
+
     return _tensor_sweeps(views, directions, grid, unbiased, want_gradient, TritonPowers)
 
 
@@ -211,7 +354,7 @@ def _tensor_sweeps(
     grid: Grid,
     unbiased: bool,
     want_gradient: bool,
-    powers_of: type[TensorPowers] | type[TritonPowers] = TensorPowers,
+    powers_of: Callable[[Tensor, Grid], _Powers] | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Both sweeps as tensor operations on any device; memory of a few batch x slices."""
     n = _samples(views)
@@ -221,7 +364,7 @@ def _tensor_sweeps(
     values = []
     for lo, hi in _chunks(views, directions, n):
         p = views[..., lo:hi] if directions is None else views @ directions[lo:hi].T
-        powers = powers_of(p, grid)
+        powers = (powers_of or TensorPowers)(p, grid)
         value, re, im = _statistic(*_means(powers, n), knots, n, unbiased)
         values.append(value)
         if gradient is not None:
@@ -276,14 +419,14 @@ def _sweep_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: 
     rows = projections.view(-1, n).numpy()
     values = np.empty(len(rows))
     base, halved, scale = np.float32(grid.first), grid.halved, float(scale)
-    team.run(
+    threads.run(
         kernels.whole_slices, kernels.whole_team, rows, base, halved, grid.table, unbiased, scale, values
     )
     return torch.from_numpy(values).float().view(projections.shape[:-1])
 
 
 def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, scale: float) -> Tensor:
-    """As `_sweep_rows`, when these are only some rows of the batch: the ranks' sums are added up."""
+    """`_sweep_rows` for a part of the batch: sums are added over ranks."""
     from isojepa.objectives.gaussianity import kernels
     from isojepa.objectives.gaussianity import kernels as powers
 
@@ -295,13 +438,13 @@ def _sweep_shared_rows(projections: Tensor, grid: Grid, unbiased: bool, n: int, 
     padded = -(-half // powers.GROUP) * powers.GROUP
     sums = np.empty((2, slices, padded))
     base, keep = np.float32(grid.first), scale != 0
-    team.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
+    threads.run(kernels.sum_slices, kernels.sum_team, rows, sines, base, grid.halved, keep, *sums)
     cos_mean, sin_mean = ranks.total(torch.from_numpy(sums[..., :half])).numpy() / n
     value, re, im = _statistic(cos_mean, sin_mean, grid.table, n, unbiased)
     if keep:
         coefficients = np.zeros((2, slices, padded), np.float32)
         coefficients[..., :half] = scale * re, scale * im
-        team.run(kernels.grad_slices, kernels.grad_team, rows, sines, grid.halved, *coefficients)
+        threads.run(kernels.grad_slices, kernels.grad_team, rows, sines, grid.halved, *coefficients)
     return torch.from_numpy(value).float().view(projections.shape[:-1])
 
 
@@ -334,7 +477,7 @@ class EppsPulley(Statistic):
         t_max: the trapezoid rule's end; Gauss-Hermite quadrature chooses its own.
         sigma: width of the window.
         quadrature: "trapezoid" or "gauss-hermite".
-        unbiased: remove the O(1/n) bias of the statistic as an estimate of the distance of laws.
+        unbiased: remove the O(1/n) bias of the statistic as an estimate of the distance of distributions.
 
     Example:
         >>> round(EppsPulley()(torch.zeros(100, 1)).item(), 1)  # a point mass
@@ -344,7 +487,7 @@ class EppsPulley(Statistic):
     least = 2
     limit_from = 512
 
-    @checked
+    @validate_types
     def __init__(
         self,
         knots: int = 17,
@@ -368,7 +511,7 @@ class EppsPulley(Statistic):
     def _of(self, x: Tensor, n: int) -> Tensor:
         return epps_pulley(x, self.grid, self.unbiased)
 
-    def limit(self, n: int, dim: int) -> Limit:
+    def limit(self, n: int, dim: int) -> LimitDistribution:
         """Quadratic form of the Gaussian process that sqrt(n) (phi_n - phi) tends to, at the knots."""
         t, phi, weights = self.grid.table
         minus, plus = (np.exp(-((t[:, None] + sign * t) ** 2) / 2) for sign in (-1, 1))
@@ -376,7 +519,7 @@ class EppsPulley(Statistic):
         cosines = scipy.linalg.eigh(root * ((minus + plus) / 2 - np.outer(phi, phi)), eigvals_only=True)
         sines = scipy.linalg.eigh(root * (minus - plus) / 2, eigvals_only=True)
         spectrum = np.concatenate((cosines, sines)).clip(min=0)
-        return Limit(tuple(spectrum[spectrum > 0]), -spectrum.sum() if self.unbiased else 0.0)
+        return LimitDistribution(tuple(spectrum[spectrum > 0]), -spectrum.sum() if self.unbiased else 0.0)
 
     def extra_repr(self) -> str:
         return (
@@ -399,7 +542,7 @@ class EppsPulleyExact(Statistic):
     least = 2
     gathers = True
 
-    @checked
+    @validate_types
     def __init__(self, sigma: float = 1.0, unbiased: bool = False) -> None:
         super().__init__()
         if not 0 < sigma < math.inf:
@@ -418,7 +561,9 @@ class EppsPulleyExact(Statistic):
             + n * math.sqrt(2 * math.pi / (2 + inverse))
         )
 
-    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
+    def null(
+        self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0
+    ) -> NullDistribution | LimitDistribution:
         """That of the quadrature, which agrees to many digits and is faster to simulate."""
         # a step that resolves the window, and whose period is beyond any two Gaussian samples' distance
         t_max, step = 10 * self.sigma, min(self.sigma / 3, 2 * math.pi / (14 + 8 / self.sigma))
@@ -427,3 +572,54 @@ class EppsPulleyExact(Statistic):
 
     def extra_repr(self) -> str:
         return f"sigma={self.sigma}, unbiased={self.unbiased}"
+
+
+_TRITON_DEVICES = "cuda", "xpu", "cpu"  # torch calls AMD's devices cuda too
+
+
+_MIN_CAPABILITY = 7, 0  # compute capability that Triton needs
+
+
+def served(device: torch.device) -> bool:
+    """Whether the Triton kernels run on a device; the first call for each device tests them.
+
+    Example:
+        >>> served(torch.device("meta"))
+        False
+    """
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        return False
+    return device.type in _TRITON_DEVICES and _works(device)
+
+
+@cache
+def _works(device: torch.device) -> bool:
+    """Whether the kernels agree with tensor operations; warns if they do not."""
+    try:
+        fault = _fault(device)
+    except Exception as error:  # no compiler, no driver, another version: fall back
+        fault = f"{type(error).__name__}: {error}".splitlines()[0]
+    if fault:
+        warnings.warn(
+            f"Triton's kernels do not work on {device}, so SIGReg runs without them there: {fault}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return not fault
+
+
+def _fault(device: torch.device) -> str:
+    """Reason why the kernels do not work on a device, or an empty string."""
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    from isojepa.objectives.gaussianity.triton_kernels import TritonPowers
+
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _MIN_CAPABILITY:
+        return f"its compute capability is below {_MIN_CAPABILITY[0]}.{_MIN_CAPABILITY[1]}"
+    grid = Grid.trapezoid(40, 5.0)
+    values = torch.linspace(-4, 4, 2 * 37 * 5, dtype=torch.float32, device=device)
+    p, (re, im) = values.view(2, 37, 5), values[:200].view(2, 2, 5, 10).repeat(1, 1, 1, 2)
+    triton, tensor = TritonPowers(p, grid), TensorPowers(p, grid)
+    pairs = (triton.sums(), tensor.sums()), (triton.series(re, im), tensor.series(re, im))
+    difference = max(float((a - b).abs().max()) for a, b in pairs)
+    return "" if difference < 1e-2 else f"a sum is off by {difference:.2g}"

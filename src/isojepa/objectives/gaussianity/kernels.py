@@ -1,33 +1,28 @@
 """Compiled loops of the sliced Epps-Pulley statistic and its gradient.
 
-Compiled loops for the empirical characteristic function of many slices at once.
-
 A slice is one projection of the batch, p in R^n. For the grid t_j = first + j * step the two sweeps are
 
     sums      C_j = sum_i cos(t_j p_i),   S_j = sum_i sin(t_j p_i)
     gradient  q_i = Re( sum_j g_j e^{i t_j p_i} )            for complex coefficients g_j of the slice
 
 The grid is equally spaced, so e^{i t_j p} is a power of e^{i step p}: one sine and cosine per projected
-sample and at most one complex multiplication per knot. The gradient is the same polynomial read by Horner's
-rule, from the same sine and cosine. Nothing of size batch x slices x knots exists. Sums run in float32
-over blocks of 1024 samples and across blocks in float64. Both sweeps of a slice follow each other while it is
-in cache, unless other ranks' sums have to be added in between.
+sample and at most one complex multiplication per knot. The gradient is the same polynomial by Horner's rule,
+from the same sine and cosine. Nothing of size batch x slices x knots is stored. Sums run in float32 over
+blocks of 1024 samples and across blocks in float64. Both sweeps of a slice run while it is in cache, unless
+sums of other ranks have to be added in between.
 
-Two kinds of floating-point licence are used. `contract` lets the compiler fuse multiply and add; the
-range reduction of `unit_phase` allows that and nothing more, since reassociating its constants would
-lose digits. `reassoc`, for the sums, lets the reduction run in vector lanes.
+Two floating-point licenses are used. `contract` lets the compiler fuse multiply and add; the range reduction
+of `unit_phase` allows nothing more, since reassociating its constants would lose digits. `reassoc`, for the
+sums, lets the reduction run in vector lanes.
 
-Every slice is computed by one thread from its own row alone, so the result does not depend on how many
-threads there are.
+One thread computes each slice from its own row, so the result does not depend on the number of threads.
 
-Powers of unit complex numbers over samples, compiled: the innermost loops of the characteristic function.
+Innermost loops: for w = e^{i step p} and z = e^{i first p} of every sample of a slice, `sum_group` adds z,
+zw, zw^2, ... to the sums of the slice, GROUP powers at a time, and `horner_group` evaluates a polynomial in
+w. Slices of few samples are processed together, in `sum_groups` and `horner_groups`: a call costs as much as
+some hundred samples.
 
-For w = e^{i step p} and z = e^{i first p} of every sample of a slice, `sum_group` adds z, zw, zw^2, ... to
-the sums of the slice, GROUP powers at a time, and `horner_group` reads a polynomial in w. Slices of few
-samples go together, in `sum_groups` and `horner_groups`: a call costs as much as some hundred samples.
-
-The compiler keeps what it made on disk, and looks only at the file of the function that it compiles: whoever
-changes a loop here must touch `kernels` too, which calls it.
+numba caches compiled code on disk by the source file of the compiled function only.
 """
 
 import math

@@ -18,11 +18,17 @@ import math
 import torch
 from torch import Tensor
 
-from isojepa.arguments import checked
 from isojepa.objectives.directions import normal_points
-from isojepa.objectives.gaussianity.statistic import Limit, Multivariate, Pairs, Side, exponential
+from isojepa.objectives.gaussianity.statistic import (
+    LimitDistribution,
+    Multivariate,
+    PairSide,
+    PairSums,
+    exponential,
+)
+from isojepa.validation import validate_types
 
-_POINTS = 64  # of an integral that are held at a time, few enough for a processor's cache
+_POINTS = 64  # integration points in memory at a time: within the CPU cache
 
 
 class BHEP(Multivariate):
@@ -30,10 +36,10 @@ class BHEP(Multivariate):
 
     Args:
         beta: width of the weight; large values look at fine structure.
-        standardize: test for any normal law.
+        standardize: test for any normal distribution.
     """
 
-    @checked
+    @validate_types
     def __init__(self, beta: float = 1.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 0)
@@ -41,10 +47,10 @@ class BHEP(Multivariate):
     def _bandwidth(self, n: int, dim: int) -> float:
         return self.beta
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         b2 = self._bandwidth(n, sample.dim) ** 2
 
-        def near(left: Side, right: Side) -> Tensor:
+        def near(left: PairSide, right: PairSide) -> Tensor:
             return exponential(left, right, b2, -b2 / 2, top=0.0).sum((-1, -2))  # -|y_j - y_k|^2 b2 / 2
 
         pairs = sample.total(near) / n
@@ -60,10 +66,10 @@ class HenzeZirkler(BHEP):
     """BHEP with the bandwidth beta = ((2d + 1) n / 4)^(1/(d+4)) / sqrt(2) of Henze and Zirkler (1990).
 
     Args:
-        standardize: test for any normal law, as in their paper.
+        standardize: test for any normal distribution, as in their paper.
     """
 
-    @checked
+    @validate_types
     def __init__(self, standardize: bool = False) -> None:
         super().__init__(1.0, standardize)
 
@@ -79,20 +85,20 @@ class MomentGenerating(Multivariate):
     """Distance of moment generating functions.
 
     Args:
-        beta: decay of the weight, above 1; above 2 the statistic has a limit law.
-        standardize: test for any normal law.
+        beta: decay of the weight, above 1; above 2 the statistic has a limit distribution.
+        standardize: test for any normal distribution.
     """
 
-    @checked
+    @validate_types
     def __init__(self, beta: float = 2.5, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.beta = _above("beta", beta, 1)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         dim, beta = sample.dim, self.beta
         constant = dim / 2 * math.log(math.pi / beta)
 
-        def growth(left: Side, right: Side) -> Tensor:  # |y_j + y_k|^2 / (4 beta)
+        def growth(left: PairSide, right: PairSide) -> Tensor:  # |y_j + y_k|^2 / (4 beta)
             return exponential(left, right, 1 / (2 * beta), 1 / (4 * beta), constant).sum((-1, -2))
 
         pairs = sample.total(growth) / n
@@ -113,10 +119,10 @@ class CFMGF(Multivariate):
     Args:
         gamma: decay of the weight, above 1.
         points: number of t, 0 for the closed form; by default that up to 32 samples, and 1024 points above.
-        standardize: test for any normal law.
+        standardize: test for any normal distribution.
     """
 
-    @checked
+    @validate_types
     def __init__(self, gamma: float = 5.0, points: int | None = None, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
@@ -124,7 +130,7 @@ class CFMGF(Multivariate):
             raise ValueError(f"points must be a positive integer, or 0 for the closed form, got {points}")
         self.points = None if points is None else int(points)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         x, points = sample.x, self._points(n)
         if points == 0 and n > 128:
             raise ValueError(f"points must be positive for more than 128 samples, got 0 for {n}")
@@ -157,7 +163,7 @@ class CFMGF(Multivariate):
             for rows, norms in zip(plus.split(256, -2), outer.split(256, -1), strict=True):
                 exponent = (norms.unsqueeze(-1) - inner.unsqueeze(-2)) / (4 * gamma)
                 total = total + (exponent.exp() * (rows @ other.mT / (2 * gamma)).cos()).sum((-1, -2))
-        pairs = Pairs(x).tilted(gamma)
+        pairs = PairSums(x).tilted(gamma)
         return _power(math.pi / gamma, dim / 2) * (total / (2 * n**3) - 2 / n * pairs + n)
 
     def extra_repr(self) -> str:
@@ -171,17 +177,17 @@ class SimplifiedCFMGF(Multivariate):
 
     Args:
         gamma: decay of the weight, above 1.
-        standardize: test for any normal law.
+        standardize: test for any normal distribution.
     """
 
     two_sided = True
 
-    @checked
+    @validate_types
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         mean = sample.tilted(self.gamma) / n**2
         return _power(math.pi / self.gamma, sample.dim / 2) * math.sqrt(n) * (mean - 1)
 
@@ -193,21 +199,21 @@ class HenzeVisagie(Multivariate):
     """How far the moment generating function is from solving grad M = t M, as that of N(0, I) does.
 
     Args:
-        gamma: decay of the weight, above 1; above 2 the statistic has a limit law.
-        standardize: test for any normal law.
+        gamma: decay of the weight, above 1; above 2 the statistic has a limit distribution.
+        standardize: test for any normal distribution.
     """
 
-    @checked
+    @validate_types
     def __init__(self, gamma: float = 5.0, standardize: bool = False) -> None:
         super().__init__(standardize)
         self.gamma = _above("gamma", gamma, 1)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         dim, gamma = sample.dim, self.gamma
         constant = dim / 2 * math.log(math.pi / gamma)
         shift = 1 / (4 * gamma**2) - 1 / (2 * gamma)
 
-        def part(left: Side, right: Side) -> Tensor:
+        def part(left: PairSide, right: PairSide) -> Tensor:
             """Growth times y_j.y_k + shift |y_j + y_k|^2 + dim / (2 gamma)."""
             growth = exponential(left, right, 1 / (2 * gamma), 1 / (4 * gamma), constant)
             first = (growth.sum(-1) * (shift * left.norms + dim / (2 * gamma))).sum(-1)
@@ -225,17 +231,17 @@ class MardiaSkewness(Multivariate):
     """n b / 6 with Mardia's skewness b, the mean of (y_j.y_k)^3 over all pairs.
 
     Args:
-        standardize: centre and whiten first, as in Mardia's definition; the statistic then tends to
+        standardize: center and whiten first, as in Mardia's definition; the statistic then tends to
             chi^2 with d (d + 1)(d + 2) / 6 degrees of freedom.
     """
 
     limit_from = 1 << 14
 
-    @checked
+    @validate_types
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         x, dim = sample.x, sample.dim
         if dim**2 >= n:
             return (x @ x.mT).pow(3).mean((-1, -2)) * (n / 6)
@@ -243,32 +249,32 @@ class MardiaSkewness(Multivariate):
         squares = (x.unsqueeze(-1) * x.unsqueeze(-2)).flatten(-2)
         return (squares.mT @ x / n).square().sum((-1, -2)) * (n / 6)
 
-    def limit(self, n: int, dim: int) -> Limit | None:
+    def limit(self, n: int, dim: int) -> LimitDistribution | None:
         freedom = dim * (dim + 1) * (dim + 2) // 6
-        return Limit((1.0,) * freedom) if self.standardize and freedom <= 1000 else None
+        return LimitDistribution((1.0,) * freedom) if self.standardize and freedom <= 1000 else None
 
 
 class MardiaKurtosis(Multivariate):
     """n (b - d (d + 2))^2 / (8 d (d + 2)) with Mardia's kurtosis b, the mean of |y_j|^4.
 
     Args:
-        standardize: centre and whiten first, as in Mardia's definition; the statistic then tends to chi^2
+        standardize: center and whiten first, as in Mardia's definition; the statistic then tends to chi^2
             with one degree of freedom.
     """
 
     limit_from = 1 << 14
 
-    @checked
+    @validate_types
     def __init__(self, standardize: bool = True) -> None:
         super().__init__(standardize)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         expected = sample.dim * (sample.dim + 2)
         kurtosis = sample.norms.square().mean(-1)
         return n * (kurtosis - expected) ** 2 / (8 * expected)
 
-    def limit(self, n: int, dim: int) -> Limit | None:
-        return Limit((1.0,)) if self.standardize else None
+    def limit(self, n: int, dim: int) -> LimitDistribution | None:
+        return LimitDistribution((1.0,)) if self.standardize else None
 
 
 def _power(base: float, exponent: float) -> float:

@@ -2,15 +2,13 @@
 
 A univariate test on projections: a multivariate test of N(0, I).
 
-A law is N(0, I) exactly when all its projections on unit vectors are N(0, 1) (Cramer-Wold; Balestriero &
-LeCun 2025, "LeJEPA", Lemma 3 and Theorem 2).
+A distribution is N(0, I) exactly when all its projections on unit vectors are N(0, 1) (Cramer-Wold;
+Balestriero & LeCun 2025, "LeJEPA", Lemma 3 and Theorem 2).
 
-Many tests of the same samples, and their laws under the null from the same simulated ones.
-
-Alone, each test draws samples of N(0, I), projects and sorts them for itself (`Null.simulated`). Here what is
-drawn, whitened, projected and sorted is so once for all tests. A p-value is as right as that of a simulation
-of its own; those of two tests are dependent, as they are anyway, since both look at the same embeddings.
-Nothing here needs the compiled loops, whose start alone takes longer.
+Many tests of the same samples share the simulated samples of their null distributions: drawing, whitening,
+projection and sorting happen once (`NullDistribution.simulated` does them for one test). Each p-value is as
+valid as one from a separate simulation; those of two tests are dependent, as tests of the same embeddings are
+anyway. The compiled loops are not used: their start alone takes longer.
 """
 
 import math
@@ -22,14 +20,20 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.arguments import checked
-from isojepa.names import unknown
 from isojepa.objectives.directions import SAMPLERS, draw_directions
 from isojepa.objectives.gaussianity.epps_pulley import EppsPulley, plain_epps_pulley, sliced_epps_pulley
-from isojepa.objectives.gaussianity.statistic import Limit, Multivariate, Null, Pairs, Statistic, whitened
-from isojepa.objectives.gaussianity.univariate import Ordered, Sorted
+from isojepa.objectives.gaussianity.statistic import (
+    LimitDistribution,
+    Multivariate,
+    NullDistribution,
+    PairSums,
+    Statistic,
+    whitened,
+)
+from isojepa.objectives.gaussianity.univariate import OrderStatistic, SortedSample
 from isojepa.objectives.objective import at_least_float32
 from isojepa.seeds import generator
+from isojepa.validation import unknown, validate_types
 
 REDUCTIONS = ("mean", "max")
 
@@ -37,7 +41,7 @@ REDUCTIONS = ("mean", "max")
 class Sliced(Statistic):
     """Mean or maximum of a univariate statistic over fixed directions: (..., samples, dim) to (...).
 
-    The mean is what SIGReg minimises; the maximum is the stronger test when few directions are wrong.
+    SIGReg minimizes the mean; the maximum is the more powerful test if few directions deviate.
 
     Args:
         test: univariate; Epps-Pulley by default.
@@ -45,8 +49,8 @@ class Sliced(Statistic):
         sampler: see `isojepa.objectives.directions`.
         seed: draws them.
         reduce: "mean" or "max".
-        standardize: test for a normal law of any mean and covariance: samples are centred and whitened
-            first. Otherwise the test is for N(0, I).
+        standardize: test for a normal distribution of any mean and covariance: samples are centered and
+            whitened first. Otherwise the test is for N(0, I).
 
     Example:
         >>> wide = 2 * torch.randn(200, 8, generator=torch.Generator())
@@ -56,7 +60,7 @@ class Sliced(Statistic):
 
     per_slice = False
 
-    @checked
+    @validate_types
     def __init__(
         self,
         test: Statistic | None = None,
@@ -79,7 +83,7 @@ class Sliced(Statistic):
 
     @property
     def two_sided(self) -> bool:  # type: ignore[override]
-        """Whether small values speak against the null as large ones do."""
+        """Whether small values are evidence against the null as large ones are."""
         return self.test.two_sided
 
     def directions(self, dim: int) -> Tensor:
@@ -87,10 +91,10 @@ class Sliced(Statistic):
         return draw_directions(dim, self.slices, generator(self.seed, "slices"), self.sampler)
 
     def spanned(self, dim: int) -> Tensor:
-        """The directions seen from the space that they span: (slices, slices at most).
+        """The directions in coordinates of their span: (slices, at most slices).
 
         With A^T = Q R, the projections of x on the rows of A are those of Q^T x on the rows of R^T, and Q^T x
-        is N(0, I) too: for the law under the null, samples of so many dimensions do.
+        is N(0, I) too: samples of that many dimensions give the same null distribution.
         """
         directions = self.directions(dim)
         if dim <= self.slices:
@@ -105,11 +109,13 @@ class Sliced(Statistic):
         with ranks.alone():
             return slice_means(self.test, whole, self.directions(x.shape[-1]).to(x), self.reduce)
 
-    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
-        """The law of the statistic for n samples of N(0, I)."""
+    def null(
+        self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0
+    ) -> NullDistribution | LimitDistribution:
+        """The distribution of the statistic for n samples of N(0, I)."""
         if dim <= self.slices or self.standardize:
             return super().null(n, dim, draws, seed)
-        return Null.simulated(_Span(self, dim), n, self.slices, draws, seed)
+        return NullDistribution.simulated(_Span(self, dim), n, self.slices, draws, seed)
 
     def _held(self, n: int, dim: int) -> int:
         return n * max(dim, self.slices)
@@ -122,7 +128,7 @@ class Sliced(Statistic):
 
 
 class _Span(Statistic):
-    """A sliced test seen from the space that its directions span: the same law under the null, sooner."""
+    """A sliced test in the span of its directions: the same null distribution, faster to simulate."""
 
     per_slice = False
 
@@ -164,15 +170,15 @@ def _projected(test: Statistic, x: Tensor, directions: Tensor) -> Tensor:
 
 
 def check_univariate(test: Statistic) -> Statistic:
-    """Return a univariate test, or say that slices need one."""
+    """Check that a test is univariate, and return it."""
     if not isinstance(test, Statistic) or isinstance(test, Multivariate | Sliced):
         raise ValueError(f"test must be a univariate test of Gaussianity, got {type(test).__name__}")
     return test
 
 
 Test = Sliced | Multivariate
-_SLICED, _PAIRED = 1 << 18, 1 << 22  # numbers held at a time: about a processor's cache, and not many calls
-_NARROW = 64  # dimensions up to which sums over pairs of simulated samples stay well inside of float32
+_MAX_SLICED, _MAX_PAIRED = 1 << 18, 1 << 22  # numbers in memory: about the cache, without too many calls
+_MAX_FLOAT32_DIM = 64  # up to which sums over pairs of simulated samples stay well inside float32
 
 
 def simulate_together(
@@ -182,8 +188,8 @@ def simulate_together(
     draws: int,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Null]:
-    """The law of each test for n samples of N(0, I), in the order of the tests.
+) -> list[NullDistribution]:
+    """Null distribution of each test for n samples of N(0, I), in the order of the tests.
 
     Args:
         tests: of samples (n, dim).
@@ -199,28 +205,28 @@ def simulate_together(
     # directions that span less than the whole space need no more dimensions than that
     plain = all(isinstance(test, Sliced) and not test.standardize for test in tests)
     width = min(dim, max(test.slices for test in tests if isinstance(test, Sliced))) if plain else dim
-    block = _SLICED if plain else _PAIRED
+    block = _MAX_SLICED if plain else _MAX_PAIRED
     size = max(1, block // max(test._held(n, width) for test in tests))
     parts: list[list[Tensor]] = [[] for _ in tests]
     with ranks.alone(), torch.no_grad():  # every rank draws the same, so none has to send it
         for start in range(0, draws, size):
-            drawn = torch.randn(min(size, draws - start), n, width, generator=source, dtype=torch.float32)
-            sample = Sample(drawn, dim, simulated=True)
+            x = torch.randn(min(size, draws - start), n, width, generator=source, dtype=torch.float32)
+            sample = SharedSample(x, dim, simulated=True)
             for part, test in zip(parts, tests, strict=True):
                 part.append(sample.value(test).double())
             if progress is not None:
                 progress(min(start + size, draws), draws)
     values = [torch.cat(part).nan_to_num(nan=math.inf).numpy() for part in parts]
-    return [Null(np.sort(value)) for value in values]
+    return [NullDistribution(np.sort(value)) for value in values]
 
 
-class Sample:
-    """Samples (..., n, dim), and what tests make of them, each part made once.
+class SharedSample:
+    """Samples (..., n, dim) with cached intermediate results, shared by several tests.
 
     Args:
         x: the samples.
-        dim: of the space that they stand for; more than x has where only what directions span was drawn.
-        simulated: they are N(0, I): numbers of moderate size, for which float32 and plain logarithms suffice.
+        dim: of the full space; larger than that of x if x lies in the span of the directions.
+        simulated: whether they are N(0, I): of moderate size, for which float32 and plain logarithms suffice.
     """
 
     def __init__(self, x: Tensor, dim: int | None = None, simulated: bool = False) -> None:
@@ -236,7 +242,7 @@ class Sample:
             ValueError: it is not defined for these samples.
         """
         if isinstance(test, Multivariate):
-            pairs: Pairs = self._once(("pairs", test.standardize), lambda: self._pairs(test.standardize))
+            pairs: PairSums = self._once(("pairs", test.standardize), lambda: self._pairs(test.standardize))
             return test._pairs(pairs, self.n)
         inner = (type(test.test), repr(test.test), *_key(test))
         values: Tensor = self._once(inner, lambda: self._per_slice(test))
@@ -245,7 +251,7 @@ class Sample:
     def _per_slice(self, test: Sliced) -> Tensor:
         """The univariate statistic of each slice."""
         projected: Tensor = self._once(("projected", *_key(test)), lambda: self._projected(test))
-        if isinstance(test.test, Ordered):
+        if isinstance(test.test, OrderStatistic):
             return test.test._sorted(
                 self._once(("sorted", *_key(test)), lambda: self._ascending(projected)), self.n
             )
@@ -254,18 +260,18 @@ class Sample:
         return test.test.statistic(projected)
 
     def _projected(self, test: Sliced) -> Tensor:
-        """Projections (..., n, slices); in memory slice after slice, as sorting wants them."""
+        """Projections (..., n, slices), contiguous in memory by slice for sorting."""
         directions = test.spanned(self.dim) if self.dim > self.x.shape[-1] else test.directions(self.dim)
         return (directions @ self._white(test.standardize).float().mT).mT
 
-    def _ascending(self, projected: Tensor) -> Sorted:
+    def _ascending(self, projected: Tensor) -> SortedSample:
         # NumPy sorts float32 with vector instructions, several times as fast as torch
         values = np.sort(projected.mT.numpy(), axis=-1)
-        return Sorted(torch.from_numpy(values).mT, moderate=self.simulated)
+        return SortedSample(torch.from_numpy(values).mT, moderate=self.simulated)
 
-    def _pairs(self, standardize: bool) -> Pairs:
+    def _pairs(self, standardize: bool) -> PairSums:
         x = self._white(standardize)
-        return Pairs(x.float() if self.simulated and self.dim <= _NARROW else x.double())
+        return PairSums(x.float() if self.simulated and self.dim <= _MAX_FLOAT32_DIM else x.double())
 
     def _white(self, standardize: bool) -> Tensor:
         white: Tensor = self._once(("white",), lambda: whitened(self.x)) if standardize else self.x
@@ -278,5 +284,5 @@ class Sample:
 
 
 def _key(test: Sliced) -> tuple[object, ...]:
-    """What tells the projections of a test from those of another."""
+    """Cache key of the projections of a test."""
     return test.slices, test.sampler, test.seed, test.standardize

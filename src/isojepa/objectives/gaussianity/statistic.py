@@ -1,20 +1,18 @@
-r"""Tests of normality: statistics, sums over pairs of samples, and null distributions.
+r"""Tests of Gaussianity: statistics, null distributions, and sums over pairs of samples.
 
-What all tests of Gaussianity share: input checks, the whole batch under DDP, and p-values.
+A statistic maps samples to a number that grows with their distance from N(0, 1), or N(0, I), except for
+two-sided tests. It is differentiable, so training can minimize it, and it has a p-value. Under DDP it is the
+statistic of the whole batch.
 
-A statistic maps samples to a number that, but for two-sided tests, grows with their distance from N(0, 1), or
-N(0, I). It is differentiable, so it can be minimised; and it has a p-value, so it can be believed.
-
-The law of a statistic when the samples are Gaussian: simulated once and kept, or known in the limit.
-
-Most statistics here are quadratic in means of n samples, so that for large n they follow
+The null distribution is simulated once per test, sample size and dimension, or known in the limit: most
+statistics are quadratic in means of n samples, so that for large n they follow
 
     offset + \sum_k weight_k \chi^2_1,
 
-whose upper tail comes from its moment generating function by inversion along a path of steepest descent,
-exact to many digits however far out.
+whose upper tail follows from its moment generating function by inversion along a path of steepest descent,
+accurate to many digits in the far tail.
 
-Samples and sums over all pairs of them, from which multivariate tests are computed.
+Multivariate statistics are sums over all pairs of samples.
 """
 
 import math
@@ -30,20 +28,20 @@ import torch
 from torch import Tensor, nn
 
 from isojepa import ranks
-from isojepa.arguments import checked
 from isojepa.objectives.objective import at_least_float32, check_floats
 from isojepa.seeds import generator
+from isojepa.validation import validate_types
 
-_BUDGET = 1 << 28  # normal numbers drawn for one law at most, above the smallest number of draws
-_BLOCK = 1 << 21  # of them, or of pairs of samples, held at a time
-_PATH = 200  # points of the inversion
+_MAX_NUMBERS = 1 << 28  # of normal numbers per null distribution, above the minimal number of draws
+_BLOCK = 1 << 21  # normal numbers in memory at a time
+_PATH_POINTS = 200  # of the inversion
 _PLAIN = (int, float, str, bool, type(None))
-_cache: dict[tuple[object, ...], "Null"] = {}
+_cache: dict[tuple[object, ...], "NullDistribution"] = {}
 
 
 @dataclass(frozen=True)
-class Null:
-    """The law of a statistic as simulated values.
+class NullDistribution:
+    """The null distribution of a statistic, as simulated values.
 
     Attributes:
         values: (draws,) of the statistic under the null, ascending.
@@ -54,34 +52,34 @@ class Null:
     @classmethod
     def simulated(
         cls, test: "Statistic", n: int, dim: int = 1, draws: int | None = None, seed: int = 0
-    ) -> "Null":
-        """Draw samples of N(0, I) and keep the statistic's values, once for each combination of arguments."""
+    ) -> "NullDistribution":
+        """Simulate the statistic of samples of N(0, I); cached by the arguments."""
         if draws is None:
-            draws = max(999, min(9_999, _BUDGET // test._held(n, dim)))
+            draws = max(999, min(9_999, _MAX_NUMBERS // test._held(n, dim)))
         if draws < 1:
             raise ValueError(f"draws must be positive, got {draws}")
         key = (_identity(test), n, dim, draws, seed)
         if key not in _cache:
             source = generator(seed, "null", n, dim)
-            with ranks.alone(), torch.no_grad():  # every rank draws the same, so none has to send it
+            with ranks.alone(), torch.no_grad():  # every rank draws the same numbers: no communication
                 values = _simulate(test, n, dim, draws, source)
             _cache[key] = cls(np.sort(values.double().nan_to_num(nan=math.inf).numpy()))
         return _cache[key]
 
     def pvalue(self, values: Tensor, two_sided: bool = False) -> Tensor:
-        """Share of the null at least as far out; never 0, since the sample itself counts as one draw."""
-        seen = values.detach().double().cpu().numpy()
+        """Fraction of the null at least as extreme; positive, since the sample counts as one draw."""
+        observed = values.detach().double().cpu().numpy()
         draws = len(self.values)
-        above = draws - np.searchsorted(self.values, seen, side="left")
+        above = draws - np.searchsorted(self.values, observed, side="left")
         p = (1 + above) / (1 + draws)
         if two_sided:
-            below = np.searchsorted(self.values, seen, side="right")
+            below = np.searchsorted(self.values, observed, side="right")
             p = np.minimum(1, 2 * np.minimum(p, (1 + below) / (1 + draws)))
         return torch.as_tensor(p, device=values.device)
 
 
 def _identity(test: "Statistic") -> tuple[object, ...]:
-    """What tells a test from another: the classes and plain settings of it and of what it is made of."""
+    """Cache key of a test: classes and plain settings of the test and its parts."""
     parts = []
     for part in test.modules():
         settings = {name: value for name, value in vars(part).items() if not name.startswith("_")}
@@ -100,8 +98,8 @@ def _simulate(test: "Statistic", n: int, dim: int, draws: int, source: torch.Gen
 
 
 @dataclass(frozen=True)
-class Limit:
-    """The law offset + sum_k weight_k chi^2_1.
+class LimitDistribution:
+    """The distribution of offset + sum_k weight_k chi^2_1.
 
     Attributes:
         weights: positive.
@@ -113,14 +111,14 @@ class Limit:
 
     def pvalue(self, values: Tensor, two_sided: bool = False) -> Tensor:
         """Upper tail at each value."""
-        seen = values.detach().double().cpu().numpy()
-        p = np.array([self.tail(float(value)) for value in seen.reshape(-1)]).reshape(seen.shape)
+        observed = values.detach().double().cpu().numpy()
+        p = np.array([self.tail(float(value)) for value in observed.reshape(-1)]).reshape(observed.shape)
         if two_sided:
             p = np.minimum(1, 2 * np.minimum(p, 1 - p))
         return torch.as_tensor(p, device=values.device)
 
     def tail(self, value: float) -> float:
-        """P(law >= value), to many digits also far out."""
+        """P(X >= value), accurate in the far tail."""
         lam = np.sort(np.asarray(self.weights, dtype=np.float64))[::-1]
         lam, q = lam / lam[0], (value - self.offset) / lam[0]
         if not q > 0:
@@ -131,9 +129,9 @@ class Limit:
 def _invert(lam: np.ndarray, q: float) -> float:
     r"""P(sum_k lam_k chi^2_1 >= q) = (1 / 2 pi i) \int e^{K(z) - z q} dz / z, with K the cumulant function.
 
-    The path is a parabola through the saddlepoint s of the integrand, bent as its steepest descent is there;
-    it passes to the right of the pole at 0 and around the cut from 1/2 on. Everything is relative to the
-    value at s, so that no digits are lost however small the result.
+    The path is a parabola through the saddlepoint s of the integrand with the curvature of steepest descent
+    there; it passes to the right of the pole at 0 and around the cut from 1/2 on. The integrand is relative
+    to its value at s, so small results keep their digits.
     """
 
     def slope(s: float) -> float:
@@ -145,8 +143,8 @@ def _invert(lam: np.ndarray, q: float) -> float:
     rates = lam / (1 - 2 * s * lam)
     second, third = 2 * (rates**2).sum(), 8 * (rates**3).sum()
     bend = third / (6 * second)
-    v = (np.arange(_PATH) + 0.5) * (14 / _PATH)
-    y, dy = np.sinh(v) / math.sqrt(second), np.cosh(v) / math.sqrt(second) * (14 / _PATH)
+    v = (np.arange(_PATH_POINTS) + 0.5) * (14 / _PATH_POINTS)
+    y, dy = np.sinh(v) / math.sqrt(second), np.cosh(v) / math.sqrt(second) * (14 / _PATH_POINTS)
     z = s + 1j * y + bend * y**2
     cumulant = -0.5 * np.log(1 - 2 * np.outer(z, lam)).sum(1)
     start = -0.5 * np.log1p(-2 * s * lam).sum()
@@ -154,18 +152,18 @@ def _invert(lam: np.ndarray, q: float) -> float:
     return math.exp(start - s * q) * float((integrand.imag * dy).sum()) / math.pi
 
 
-_LEAST = 64  # samples in a piece, below which calls cost more than arithmetic
+_MIN_PIECE = 64  # samples; for smaller pieces calls cost more than arithmetic
 
 
 @dataclass(frozen=True)
-class Side:
+class PairSide:
     """One of the two samples of each pair: (..., n, dim), and their squared lengths."""
 
     x: Tensor
     norms: Tensor
 
 
-class Pairs:
+class PairSums:
     """Samples (..., n, dim) and sums over pairs of them.
 
     Attributes:
@@ -185,32 +183,31 @@ class Pairs:
         """|y_j|^2, (..., n)."""
         return (self.x**2).sum(-1)
 
-    def total(self, part: Callable[[Side, Side], Tensor]) -> Tensor:
-        """Sum over all ordered pairs (j, k) of what is the same for (k, j): (...).
+    def total(self, part: Callable[[PairSide, PairSide], Tensor]) -> Tensor:
+        """Sum of a symmetric function over all ordered pairs (j, k): (...).
 
-        Half of the pairs suffice: the samples are cut in two, the pairs across are counted twice, and each
-        half is cut in its turn.
+        Half of the pairs suffice: the samples are halved recursively, and pairs across halves count twice.
 
         Args:
             part: the sum over the pairs of samples (..., n, dim) with others (..., m, dim): (...).
         """
-        whole = Side(self.x.unsqueeze(-3), self.norms.unsqueeze(-2))  # (..., pieces, n, dim)
+        whole = PairSide(self.x.unsqueeze(-3), self.norms.unsqueeze(-2))  # (..., pieces, n, dim)
         across: Tensor | float = 0.0
-        while whole.x.shape[-2] % 2 == 0 and whole.x.shape[-2] > _LEAST:
+        while whole.x.shape[-2] % 2 == 0 and whole.x.shape[-2] > _MIN_PIECE:
             x, norms = whole.x.unflatten(-2, (2, -1)), whole.norms.unflatten(-1, (2, -1))
-            left, right = (Side(x.select(-3, side), norms.select(-2, side)) for side in (0, 1))
+            left, right = (PairSide(x.select(-3, side), norms.select(-2, side)) for side in (0, 1))
             across = across + 2 * part(left, right).sum(-1)
-            whole = Side(x.flatten(-4, -3), norms.flatten(-3, -2))
+            whole = PairSide(x.flatten(-4, -3), norms.flatten(-3, -2))
         return across + part(whole, whole).sum(-1)
 
     def tilted(self, gamma: float) -> Tensor:
         """Sum over pairs of e^{(|y_j|^2 - |y_k|^2) / (4 gamma)} cos(y_j.y_k / (2 gamma)): (...)."""
-        # both factors of a pair may leave the range of numbers where their ratio does not: from the mean
-        centre = self.norms.mean(-1)
+        # relative to the mean: both factors may overflow although their ratio does not
+        mean = self.norms.mean(-1)
 
-        def part(left: Side, right: Side) -> Tensor:
+        def part(left: PairSide, right: PairSide) -> Tensor:
             cosines = (left.x / (2 * gamma) @ right.x.mT).cos()
-            middle = centre.reshape(*centre.shape, *[1] * (left.norms.ndim - centre.ndim))
+            middle = mean.reshape(*mean.shape, *[1] * (left.norms.ndim - mean.ndim))
             rise, other = (((side.norms - middle) / (4 * gamma)).exp() for side in (left, right))
             falling = (cosines @ (1 / other).unsqueeze(-1)).squeeze(-1) * rise
             rising = (cosines @ other.unsqueeze(-1)).squeeze(-1) / rise  # the pair the other way around
@@ -220,18 +217,18 @@ class Pairs:
 
 
 def exponential(
-    left: Side, right: Side, inner: float, outer: float, constant: float = 0.0, top: float = math.inf
+    left: PairSide, right: PairSide, inner: float, outer: float, constant: float = 0.0, top: float = math.inf
 ) -> Tensor:
     """e^{inner y_j.y_k + outer (|y_j|^2 + |y_k|^2) + constant} for all pairs, (..., n, m).
 
-    The exponent is one product of matrices, of the samples with two columns more: fewer walks through memory
-    than the sum of its parts.
+    The exponent is one matrix product of the samples with two more columns, which takes fewer passes through
+    memory than the sum of its parts.
 
     Args:
         left, right: the samples.
         inner: positive.
         outer, constant: any.
-        top: what the exponent cannot exceed but for rounding.
+        top: upper bound of the exponent, up to rounding.
     """
     first, second = (
         torch.cat((side.x * math.sqrt(inner), (outer * side.norms + constant / 2).unsqueeze(-1)), -1)
@@ -251,11 +248,11 @@ class Statistic(nn.Module):
     """Base of all tests. A subclass gives `_of(x, n)`.
 
     Attributes:
-        least: samples that the statistic needs.
-        gathers: whether it needs all samples at once, not only sums over them. In a distributed job they
-            are then gathered on every rank.
-        two_sided: whether small values speak against the null as large ones do.
-        limit_from: samples from which the limit law, where there is one, gives the p-value.
+        least: minimal number of samples.
+        gathers: whether it needs all samples at once, not only sums over them; a distributed job gathers them
+            on every rank.
+        two_sided: whether small values are evidence against the null as large ones are.
+        limit_from: number of samples from which the limit distribution, if known, gives the p-value.
     """
 
     least: ClassVar[int] = 1
@@ -287,9 +284,9 @@ class Statistic(nn.Module):
         return value
 
     def statistic(self, x: Tensor) -> Tensor:
-        """As a call, for use inside of a loss: of NaN or Inf comes NaN or Inf, never a number, and no error.
+        """The statistic inside a loss: NaN and Inf propagate without an error.
 
-        Nor is the order of axes questioned.
+        The order of axes is not checked.
         """
         x = at_least_float32(x)
         n = ranks.count(x.shape[-2], x.device)
@@ -299,19 +296,19 @@ class Statistic(nn.Module):
             return self._of(ranks.gather(x) if self.gathers else x, n)
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        """The statistic of checked samples; n counts those of all ranks."""
+        """The statistic of validated samples; n counts all ranks."""
         raise NotImplementedError
 
     @torch.no_grad()
     def pvalue(self, x: Tensor, draws: int | None = None, seed: int = 0) -> Tensor:
-        """Probability, for samples that are N(0, I), of a statistic at least as far out as that of x.
+        """Probability under N(0, I) of a statistic at least as extreme as that of x.
 
-        From the law of the statistic under the null: its limit law where the test knows one and there are
-        enough samples, else a simulation, done once for a test, number of samples and dimension.
+        From the limit distribution if it is known and there are enough samples, else from a simulation, once
+        per test, number of samples and dimension.
 
         Args:
             x: as in a call.
-            draws: simulate so many samples of the null, also where a limit law is known. By default 9,999,
+            draws: number of simulated samples, also if the limit distribution is known. By default 9,999,
                 fewer for large samples. The smallest p-value is 1 / (draws + 1), twice that if two-sided.
             seed: of the simulation.
 
@@ -322,46 +319,48 @@ class Statistic(nn.Module):
             return self.pvalue(x.unsqueeze(-1), draws, seed).reshape(())
         check_finite(check_shape(x))
         warn_if_swapped(x)
-        values = self.statistic(x).nan_to_num(nan=torch.inf)  # too far out for the statistic's own arithmetic
+        values = self.statistic(x).nan_to_num(nan=torch.inf)  # beyond the range of the arithmetic
         n = ranks.count(x.shape[-2], x.device)
         return self.null(n, 1 if self.per_slice else x.shape[-1], draws, seed).pvalue(values, self.two_sided)
 
-    def null(self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0) -> Null | Limit:
-        """The law of the statistic for n samples of N(0, I)."""
+    def null(
+        self, n: int, dim: int = 1, draws: int | None = None, seed: int = 0
+    ) -> NullDistribution | LimitDistribution:
+        """The distribution of the statistic for n samples of N(0, I)."""
         limit = self.limit(n, dim) if draws is None and n >= self.limit_from else None
-        return limit or Null.simulated(self, n, dim, draws, seed)
+        return limit or NullDistribution.simulated(self, n, dim, draws, seed)
 
     def _held(self, n: int, dim: int) -> int:
-        """Numbers in memory for one sample of the null."""
+        """Numbers in memory for one simulated sample."""
         return n
 
-    def limit(self, n: int, dim: int) -> Limit | None:
-        """The law of the statistic for large n, where it is known."""
+    def limit(self, n: int, dim: int) -> LimitDistribution | None:
+        """The distribution of the statistic for large n, or None if unknown."""
         return None
 
 
 class Multivariate(Statistic):
-    """Base of the tests that look at all dimensions at once: (..., samples, dim) to (...).
+    """Base of multivariate tests: (..., samples, dim) to (...).
 
-    Most compare all pairs of samples, in O(n^2). All compute in float64: their values span more than float32.
+    Most compare all pairs of samples, in O(n^2). All compute in float64, beyond the range of float32.
 
     Args:
-        standardize: test for a normal law of any mean and covariance: samples are centred and whitened
-            first. Otherwise the test is for N(0, I).
+        standardize: test for a normal distribution of any mean and covariance: samples are centered and
+            whitened first. Otherwise the test is for N(0, I).
     """
 
     gathers = True
     per_slice = False
 
-    @checked
+    @validate_types
     def __init__(self, standardize: bool = False) -> None:
         super().__init__()
         self.standardize = standardize
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return self._pairs(Pairs(whitened(x) if self.standardize else x.double()), n)
+        return self._pairs(PairSums(whitened(x) if self.standardize else x.double()), n)
 
-    def _pairs(self, sample: Pairs, n: int) -> Tensor:
+    def _pairs(self, sample: PairSums, n: int) -> Tensor:
         raise NotImplementedError
 
     def _held(self, n: int, dim: int) -> int:
@@ -372,28 +371,28 @@ class Multivariate(Statistic):
 
 
 def whitened(x: Tensor) -> Tensor:
-    """Centre samples (..., n, dim) and give them covariance I, up to a rotation, in float64.
+    """Center and whiten samples (..., n, dim), up to a rotation, in float64.
 
     Raises:
-        ValueError: the covariance is singular, or is so but for rounding.
+        ValueError: the covariance is singular up to rounding.
     """
     n, dim = x.shape[-2:]
-    digits = torch.finfo(x.dtype).eps  # of the samples as they were given
+    digits = torch.finfo(x.dtype).eps  # of the input
     x = x.double()
-    centred = x - x.mean(-2, keepdim=True)
-    known = torch.isfinite(x).flatten(-2).all(-1)[..., None, None]  # NaN is passed on
+    centered = x - x.mean(-2, keepdim=True)
+    finite = torch.isfinite(x).flatten(-2).all(-1)[..., None, None]  # NaN propagates
     identity = torch.eye(dim, dtype=x.dtype, device=x.device)
-    factor, failed = torch.linalg.cholesky_ex(torch.where(known, centred.mT @ centred / n, identity))
+    factor, failed = torch.linalg.cholesky_ex(torch.where(finite, centered.mT @ centered / n, identity))
     # variance of each dimension that those before it do not explain, against rounding of data and product
     floor = max((16 * digits) ** 2, 64 * dim * torch.finfo(x.dtype).eps) * (x**2).mean(-2)
-    lost = known[..., 0] & (factor.diagonal(dim1=-2, dim2=-1) ** 2 <= floor)
+    lost = finite[..., 0] & (factor.diagonal(dim1=-2, dim2=-1) ** 2 <= floor)
     if n <= dim or failed.any() or lost.any():
         raise ValueError(f"standardize needs a covariance of full rank {dim}, got {n} samples with less")
-    return torch.where(known, torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT, torch.nan)
+    return torch.where(finite, torch.linalg.solve_triangular(factor, centered.mT, upper=False).mT, torch.nan)
 
 
 def check_shape(x: Tensor) -> Tensor:
-    """Return samples (..., n, k) of a floating type, or say what is wrong."""
+    """Check samples (..., n, k) of a floating type, and return them."""
     check_floats("x", x)
     if x.ndim < 2 or x.shape[-1] < 1 or 0 in x.shape[:-2]:
         raise ValueError(f"x must be (..., samples, dim) or (..., samples, slices), got {tuple(x.shape)}")
@@ -401,7 +400,7 @@ def check_shape(x: Tensor) -> Tensor:
 
 
 def check_finite(x: Tensor) -> Tensor:
-    """Return x, or say how many of its values are NaN or Inf; on every rank if on one."""
+    """Check that x is finite on all ranks, and return it."""
     bad = ranks.count(int((~torch.isfinite(x)).sum()), x.device)
     if bad:
         raise ValueError(f"x must be finite, got {bad} values that are NaN or Inf")
@@ -409,12 +408,12 @@ def check_finite(x: Tensor) -> Tensor:
 
 
 def check_varies(variance: Tensor, mean: Tensor) -> Tensor:
-    """Return the variance of each slice, or say that a statistic divided by it needs it to be positive."""
-    if ranks.transformed():  # nothing can be asked of a value inside of vmap: the statistic is NaN there
+    """Check that the variance of each slice is positive, and return it."""
+    if ranks.transformed():  # values cannot be inspected inside vmap: the statistic is NaN there
         return variance
     kind = torch.finfo(variance.dtype)
     rounding = (16 * kind.eps * mean) ** 2 + kind.tiny
-    flat = int(((variance <= rounding) & rounding.isfinite()).sum())  # NaN and Inf are passed on
+    flat = int(((variance <= rounding) & rounding.isfinite()).sum())  # NaN and Inf propagate
     if flat:
         raise ValueError(f"every slice must vary, got {flat} of {variance.numel()} slices with zero variance")
     return variance
@@ -424,7 +423,7 @@ _warned = False
 
 
 def warn_if_swapped(x: Tensor) -> None:
-    """Warn, once in a process, when there are fewer samples than dimensions."""
+    """Warn, once per process, if there are fewer samples than dimensions."""
     global _warned
     n, k = x.shape[-2:]
     if 0 < n * ranks.world_size() < k and not _warned:  # a rank may hold few of many

@@ -1,18 +1,27 @@
-"""Kernels for the empirical characteristic function of many slices, on devices that Triton serves.
+"""Triton kernels for the empirical characteristic function of many slices; opt-in, never run on a GPU.
 
 The two sweeps of `kernels`, for projections (view, batch, slices). A program of `sum_powers` goes through
-some rows of a few slices and keeps GROUP knots' running sums, one for each lane, in registers; it adds up the
-lanes at its end and writes one partial sum per slice and knot. No two programs write to one place, so that
-there is nothing atomic and the order of sums depends on the shape alone. A program of `horner` reads the
-polynomial of the gradient for one tile of projections.
+some rows of a few slices, keeps the running sums of GROUP knots, one per lane, in registers, adds up the
+lanes at its end and writes one partial sum per slice and knot. No two programs write to one address: there
+are no atomics, and the order of sums depends on the shape alone. A program of `horner` evaluates the
+polynomial of the gradient for one tile of projections. `TritonPowers` launches both; nothing of size batch x
+slices x knots is stored.
 
-All programs are numbered along one axis, since the others of a launch are short. Places in memory are int64.
+All programs are numbered along one axis, since the other axes of a launch are short. Offsets are int64. Block
+shapes are fixed instead of autotuned, because autotuning could change the order of sums between calls. This
+module imports triton: only `epps_pulley` imports it, on request.
 """
 # Triton infers the types of these functions when it compiles them
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
+import contextlib
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+from isojepa.objectives.gaussianity.epps_pulley import Grid
 
 GROUP = 8  # knots whose running sums a program holds: written out below, for want of arrays in registers
 
@@ -184,3 +193,70 @@ def horner(
         x += tl.load(re + last - j * slices, mask=held, other=0.0)[None, :]
         y += tl.load(im + last - j * slices, mask=held, other=0.0)[None, :]
     tl.store(out + (view * batch + line) * slices + column[None, :], x * c - y * s, mask=there)
+
+
+_ROWS, _COLUMNS, _WARPS = 16, 32, 4  # a tile: 4 projections for each of 128 threads; more spill registers
+
+
+_SPAN = 32  # rows per knot in a partial sum, which so takes a sixteenth of the projections' memory
+
+
+class TritonPowers:
+    """`TensorPowers` by the kernels, in float32, for equally spaced knots.
+
+    Args:
+        p: (view, batch, slices) projections.
+        grid: the knots.
+    """
+
+    def __init__(self, p: Tensor, grid: Grid) -> None:
+        self.p, self.grid = p, grid
+
+    def sums(self) -> Tensor:
+        """(2, view, slices, half) sums of cosines and of sines over the batch."""
+        views, batch, slices = self.p.shape
+        half = len(self.grid.t)
+        groups = -(-half // GROUP)
+        span = _SPAN * GROUP * groups
+        blocks = -(-batch // span)
+        parts = self.p.new_empty(2, views, blocks, GROUP * groups, slices)
+        programs = views * blocks * groups * -(-slices // _COLUMNS)
+        self._launch(sum_powers, programs, (*parts, batch, slices, span, blocks, groups))
+        return parts.sum(2)[..., :half, :].mT
+
+    def series(self, re: Tensor, im: Tensor) -> Tensor:
+        """Re( sum_j (re_j + i im_j) e^{i t_j p} ), as p, of (view, slices, half) coefficients."""
+        views, batch, slices = self.p.shape
+        out = self.p.new_empty(self.p.shape)
+        programs = views * -(-batch // _ROWS) * -(-slices // _COLUMNS)
+        coefficients = (
+            re.mT.contiguous(),
+            im.mT.contiguous(),
+        )  # coefficients of a knot contiguous, as the kernel reads them
+        self._launch(horner, programs, (*coefficients, out, batch, slices, len(self.grid.t)))
+        return out
+
+    def _launch(self, kernel: object, programs: int, arguments: tuple[object, ...]) -> None:
+        if programs == 0:  # a rank without samples
+            return
+        with _within(self.p.device):
+            kernel[(programs,)](  # type: ignore[index]
+                self.p,
+                *arguments,
+                self.grid.first,
+                *self.p.stride(),
+                halved=self.grid.halved,
+                rows=_ROWS,
+                columns=_COLUMNS,
+                num_warps=_WARPS,
+                enable_fp_fusion=True,  # the default differs between versions
+            )
+
+
+def _within(device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Make a device current: Triton launches on the current device, whatever device the tensors are on."""
+    if device.type == "cpu":
+        return contextlib.nullcontext()
+    module = getattr(torch, device.type)  # torch.cuda or torch.xpu
+    entered: contextlib.AbstractContextManager[object] = module.device(device)
+    return entered

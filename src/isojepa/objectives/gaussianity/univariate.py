@@ -1,13 +1,11 @@
-r"""Univariate tests of normality, by moments and by order statistics.
+"""Univariate tests of normality, by moments and by order statistics.
 
-Tests by moments: Jarque-Bera and others (Balestriero & LeCun 2025, "LeJEPA", Sections 4.2.1 and 5.2).
+Moments: Jarque-Bera and others (Balestriero & LeCun 2025, "LeJEPA", Sections 4.2.1 and 5.2). Finitely many
+moments do not determine a distribution (their Theorem 3), and high ones have exploding gradients: these tests
+are for comparison, and some regularizers are special cases of them.
 
-A few moments do not determine a law (their Theorem 3) and high ones have exploding gradients: these tests
-are here to be compared with, and because some regularizers are special cases of them.
-
-Tests by the order of the samples (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.2, Appendix E).
-
-With x_(1) <= ... <= x_(n) the sorted samples and u_i = Phi(x_(i)), for N(0, 1)
+Order statistics (Balestriero & LeCun 2025, "LeJEPA", Section 4.2.2, Appendix E). With x_(1) <= ... <= x_(n)
+the sorted samples and u_i = Phi(x_(i)), for N(0, 1)
 
     Cramer-von Mises   W^2 = 1/(12 n) + sum_i (u_i - (2i - 1)/(2n))^2
     Watson             U^2 = W^2 - n (mean(u) - 1/2)^2
@@ -27,9 +25,8 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.arguments import checked
-from isojepa.names import choose
-from isojepa.objectives.gaussianity.statistic import Limit, Statistic, check_varies
+from isojepa.objectives.gaussianity.statistic import LimitDistribution, Statistic, check_varies
+from isojepa.validation import choose, validate_types
 
 
 class JarqueBera(Statistic):
@@ -47,18 +44,18 @@ class JarqueBera(Statistic):
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         mean = ranks.mean(x, n)
-        centred = x - mean.unsqueeze(-2)
-        return self._shape(centred, n, check_varies(ranks.mean(centred**2, n), mean))
+        centered = x - mean.unsqueeze(-2)
+        return self._shape(centered, n, check_varies(ranks.mean(centered**2, n), mean))
 
     @staticmethod
-    def _shape(centred: Tensor, n: int, variance: Tensor) -> Tensor:
-        unit = centred / variance.sqrt().unsqueeze(-2)
+    def _shape(centered: Tensor, n: int, variance: Tensor) -> Tensor:
+        unit = centered / variance.sqrt().unsqueeze(-2)
         skewness = ranks.mean(unit**3, n)
         kurtosis = ranks.mean(unit**4, n)
         return n / 6 * (skewness**2 + (kurtosis - 3) ** 2 / 4)
 
-    def limit(self, n: int, dim: int) -> Limit:
-        return Limit((1.0, 1.0))
+    def limit(self, n: int, dim: int) -> LimitDistribution:
+        return LimitDistribution((1.0, 1.0))
 
 
 class ExtendedJarqueBera(JarqueBera):
@@ -69,13 +66,13 @@ class ExtendedJarqueBera(JarqueBera):
 
     def _of(self, x: Tensor, n: int) -> Tensor:
         mean = ranks.mean(x, n)
-        centred = x - mean.unsqueeze(-2)
-        variance = check_varies(ranks.mean(centred**2, n), mean)
+        centered = x - mean.unsqueeze(-2)
+        variance = check_varies(ranks.mean(centered**2, n), mean)
         s2 = variance * (n / (n - 1))
-        return n * mean**2 / s2 + (n - 1) * (s2 - 1) ** 2 / 2 + self._shape(centred, n, variance)
+        return n * mean**2 / s2 + (n - 1) * (s2 - 1) ** 2 / 2 + self._shape(centered, n, variance)
 
-    def limit(self, n: int, dim: int) -> Limit:
-        return Limit((1.0, 1.0, 1.0, 1.0))
+    def limit(self, n: int, dim: int) -> LimitDistribution:
+        return LimitDistribution((1.0, 1.0, 1.0, 1.0))
 
 
 class Moments(Statistic):
@@ -87,7 +84,7 @@ class Moments(Statistic):
 
     limit_from = 1 << 62  # high moments are too slow to become normal
 
-    @checked
+    @validate_types
     def __init__(self, order: int = 4) -> None:
         super().__init__()
         if int(order) != order or not 1 <= order <= 20:
@@ -121,8 +118,10 @@ class MeanVariance(Statistic):
         # the root has no slope at 0: a collapsed slice gets the gradient 0, not NaN
         return mean**2 + (variance.clamp_min(torch.finfo(x.dtype).tiny).sqrt() - 1) ** 2
 
-    def limit(self, n: int, dim: int) -> Limit:
-        return Limit((1 / n, 0.5 / n))  # variance of the mean; and of the standard deviation, 1/(2n)
+    def limit(self, n: int, dim: int) -> LimitDistribution:
+        return LimitDistribution(
+            (1 / n, 0.5 / n)
+        )  # variance of the mean; and of the standard deviation, 1/(2n)
 
 
 class Likelihood(Statistic):
@@ -153,10 +152,10 @@ def normal_moment(k: int) -> float:
     return 0.0 if k % 2 else float(math.prod(range(1, k, 2)))
 
 
-_TERMS = 100  # of the limit laws' infinite sums; the mean of the rest is added as a constant
+_TERMS = 100  # of the infinite sums of limit distributions; the mean of the rest is a constant
 
 
-class Sorted:
+class SortedSample:
     """Samples in ascending order, with what several tests compute from them, each computed once.
 
     Args:
@@ -194,54 +193,54 @@ class Sorted:
         return torch.erfc(self.x * -math.sqrt(0.5)) / 2
 
 
-class Ordered(Statistic):
+class OrderStatistic(Statistic):
     """Base of the tests of sorted samples. A subclass gives `_sorted`."""
 
     gathers = True
 
     def _of(self, x: Tensor, n: int) -> Tensor:
-        return self._sorted(Sorted(x.sort(dim=-2).values), n)
+        return self._sorted(SortedSample(x.sort(dim=-2).values), n)
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         raise NotImplementedError
 
 
-class CramerVonMises(Ordered):
+class CramerVonMises(OrderStatistic):
     """Squared distance of distribution functions, W^2."""
 
     limit_from = 512
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         return self._distance(sample.cdf, n)
 
     @staticmethod
     def _distance(u: Tensor, n: int) -> Tensor:
         return ((u - (2 * _index(u, n) - 1) / (2 * n)) ** 2).sum(-2) + 1 / (12 * n)
 
-    def limit(self, n: int, dim: int) -> Limit:
+    def limit(self, n: int, dim: int) -> LimitDistribution:
         weights = 1 / (math.pi * np.arange(1, _TERMS + 1)) ** 2
-        return Limit(tuple(weights), 1 / 6 - weights.sum())
+        return LimitDistribution(tuple(weights), 1 / 6 - weights.sum())
 
 
 class Watson(CramerVonMises):
     """Cramer-von Mises without the part that a shift of the distribution function explains, U^2."""
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         u = sample.cdf
         distance: Tensor = self._distance(u, n) - n * (u.mean(-2) - 0.5) ** 2
         return distance
 
-    def limit(self, n: int, dim: int) -> Limit:
+    def limit(self, n: int, dim: int) -> LimitDistribution:
         weights = np.repeat(1 / (2 * math.pi * np.arange(1, _TERMS + 1)) ** 2, 2)
-        return Limit(tuple(weights), 1 / 12 - weights.sum())
+        return LimitDistribution(tuple(weights), 1 / 12 - weights.sum())
 
 
-class AndersonDarling(Ordered):
+class AndersonDarling(OrderStatistic):
     """Squared distance of distribution functions, with more weight in the tails, A^2."""
 
     limit_from = 512
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         x, i = sample.x, _index(sample.x, n)
         # the sum over i of (2i - 1) log(1 - u_{n+1-i}), counted from the other end
         weighted = (2 * i - 1) / n * sample.log_cdf + (2 * (n - i) + 1) / n * sample.log_tail
@@ -250,13 +249,13 @@ class AndersonDarling(Ordered):
         )  # of size n, almost cancel
         return distance
 
-    def limit(self, n: int, dim: int) -> Limit:
+    def limit(self, n: int, dim: int) -> LimitDistribution:
         k = np.arange(1, _TERMS + 1)
         weights = 1 / (k * (k + 1.0))
-        return Limit(tuple(weights), 1 - weights.sum())
+        return LimitDistribution(tuple(weights), 1 - weights.sum())
 
 
-class ShapiroWilk(Ordered):
+class ShapiroWilk(OrderStatistic):
     r"""1 - W, with W = (sum_i a_i x_(i))^2 / sum_i (x_i - mean)^2, for normality of any mean and variance.
 
     W is the squared correlation of the sorted samples with what a Gaussian sample would give. It does not
@@ -270,17 +269,17 @@ class ShapiroWilk(Ordered):
 
     least = 3
 
-    @checked
+    @validate_types
     def __init__(self, weights: str = "shapiro-francia") -> None:
         super().__init__()
         choose("weights", weights, _WEIGHTS)
         self.weights = weights
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         x = sample.x
         mean = x.mean(-2)
-        centred = x - mean.unsqueeze(-2)
-        unit = centred / (n * check_varies((centred**2).mean(-2), mean)).sqrt().unsqueeze(-2)
+        centered = x - mean.unsqueeze(-2)
+        unit = centered / (n * check_varies((centered**2).mean(-2), mean)).sqrt().unsqueeze(-2)
         a = torch.as_tensor(_WEIGHTS[self.weights](n)).to(x)
         # 1 - (a.u)^2 = (1 - a.u)(1 + a.u), and 1 - a.u = |a - u|^2 / 2 keeps its digits
         return ((a.unsqueeze(-1) - unit) ** 2).sum(-2) / 2 * (1 + (a.unsqueeze(-1) * unit).sum(-2))
@@ -289,7 +288,7 @@ class ShapiroWilk(Ordered):
         return f"weights={self.weights!r}"
 
 
-class Entropy(Ordered):
+class Entropy(OrderStatistic):
     r"""Kullback-Leibler divergence from N(0, 1) by Vasicek's estimate of the entropy.
 
         mean(x^2)/2 + log(2 pi)/2 - H,     H = (1/n) sum_i log( n/(2m) (x_(i+m) - x_(i-m)) ),
@@ -302,14 +301,14 @@ class Entropy(Ordered):
 
     least = 3
 
-    @checked
+    @validate_types
     def __init__(self, window: int | None = None) -> None:
         super().__init__()
         if window is not None and (int(window) != window or window < 1):
             raise ValueError(f"window must be a positive integer, got {window}")
         self.window = None if window is None else int(window)
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         x = sample.x
         m = max(1, math.floor(math.sqrt(n) + 0.5)) if self.window is None else self.window
         if 2 * m >= n:
@@ -327,14 +326,14 @@ class Entropy(Ordered):
         return f"window={self.window}"
 
 
-class OrderLikelihood(Ordered):
-    r"""Mean negative log density of each order statistic under its own law for n samples of N(0, 1).
+class OrderLikelihood(OrderStatistic):
+    r"""Mean negative log density of each order statistic under its distribution for n samples of N(0, 1).
 
     The i-th has the density n!/((i-1)!(n-i)!) Phi^(i-1) (1 - Phi)^(n-i) phi. Unlike `Likelihood` it holds
     the samples apart: its minimum spreads them like a Gaussian.
     """
 
-    def _sorted(self, sample: Sorted, n: int) -> Tensor:
+    def _sorted(self, sample: SortedSample, n: int) -> Tensor:
         x, i = sample.x, _index(sample.x, n)
         rank = np.arange(1, n + 1)  # in float64: these are large numbers that almost cancel
         constant = float(

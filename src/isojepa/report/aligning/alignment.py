@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics.comparing import Comparisons
-from isojepa.align.rows import check_pairs
-from isojepa.align.stress.curves import Curve
-from isojepa.arguments import checked
-from isojepa.report.aligning import alignment_sections, score_sections, stress_sections
+from isojepa.alignment.comparing import Comparisons
+from isojepa.alignment.maps import AlignmentMap
+from isojepa.alignment.rows import check_pairs
+from isojepa.report.aligning import alignment_sections, score_sections
 from isojepa.report.aligning.encoders import Layers, letters, singular_values
 from isojepa.report.aligning.neighbors import changed
 from isojepa.report.aligning.page import Part, r2_text, write_parts
 from isojepa.report.aligning.planes import paired
-from isojepa.report.aligning.sections import neighbours_that_changed, picture
+from isojepa.report.aligning.sections import neighbors_that_changed, picture
 from isojepa.report.aligning.spectrum import MapShape
 from isojepa.report.aligning.states import States, cut
 from isojepa.report.glance import Tile, share_tone
 from isojepa.report.numbers import percent, short
+from isojepa.validation import validate_types
 
 _NAME = 48  # letters of a name in the headline
 
@@ -35,7 +34,6 @@ class Alignment:
         pairs: (i, j) -> scores of encoder i beside j, whose map goes from i to j; one pair at least.
         verdicts: (i, j) -> whether they are the same, as `Sameness.verdict` says; may be empty.
         layers: CKA of layers of one with layers of another; may be empty.
-        stress: curves of stress tests of the first pair; may be empty.
         cycles: (i, j, ..., k) -> |W_ki ... W_ij - I| / |I|, the maps going round; of three or more.
     """
 
@@ -43,7 +41,6 @@ class Alignment:
     pairs: Mapping[tuple[int, int], Comparisons]
     verdicts: Mapping[tuple[int, int], str] = field(default_factory=dict)
     layers: Sequence[Layers] = ()
-    stress: Sequence[Curve] = ()
     cycles: Mapping[tuple[int, ...], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -56,7 +53,7 @@ class Alignment:
                 raise ValueError(f"pairs must be of the {len(self.names)} encoders, got {places}")
 
 
-@checked
+@validate_types
 def write_alignment(
     path: str | Path,
     alignment: Alignment,
@@ -75,7 +72,7 @@ def write_alignment(
         path: the HTML file to create or replace.
         alignment: what is known.
         embeddings: of each encoder (n, d), rows of the same states in one order; with them the page shows the
-            first pair before and after the map, and the neighbours that changed.
+            first pair before and after the map, and the neighbors that changed.
         ids, labels, classes, pictures, config, seed: as of `write_same`.
 
     Returns:
@@ -85,7 +82,7 @@ def write_alignment(
         ValueError: there are not as many embeddings as encoders, or they do not match.
 
     Example:
-        >>> from isojepa.align.metrics import compare
+        >>> from isojepa.alignment import compare
         >>> x = np.random.default_rng(0).normal(size=(200, 4))
         >>> found = Alignment(["left", "right"], {(0, 1): compare(x, x[:, ::-1], ks=(1, 5))})
         >>> write_alignment(getfixture("tmp_path") / "align.html", found) > 10_000
@@ -102,7 +99,6 @@ def write_alignment(
         alignment_sections.neighbourhoods(signs, alignment.pairs),
         alignment_sections.maps(signs, alignment.pairs),
         *_seen(alignment, embeddings, (ids, labels, classes, pictures), seed),
-        *(stress_sections.stress(curve, place) for place, curve in enumerate(alignment.stress)),
         alignment_sections.layers(alignment.names, alignment.layers),
         alignment_sections.cycles(signs, alignment.cycles),
         alignment_sections.every_number(signs, alignment.pairs, alignment.verdicts),
@@ -124,7 +120,7 @@ def write_alignment(
 
 
 def _seen(alignment: Alignment, embeddings: Sequence[Any], given: tuple[Any, ...], seed: int) -> list[Part]:
-    """The first pair before and after its map, and the neighbours that changed."""
+    """The first pair before and after its map, and the neighbors that changed."""
     if not len(embeddings):
         return []
     one, two = next(iter(alignment.pairs))
@@ -132,13 +128,15 @@ def _seen(alignment: Alignment, embeddings: Sequence[Any], given: tuple[Any, ...
     ids, labels, classes, pictures = given
     states = States.of(len(x), ids, labels, classes, pictures)
     fitted = alignment.pairs[one, two].map
-    shown = paired(x, y, fitted if isinstance(fitted, AlignmentMap) else None, states.ids, seed)
+    points = paired(x, y, fitted if isinstance(fitted, AlignmentMap) else None, states.ids, seed)
     names = alignment.names[one], alignment.names[two]
-    return [picture(shown, names, states), neighbours_that_changed(changed(shown), shown, names, states)]
+    return [picture(points, names, states), neighbors_that_changed(changed(points), points, names, states)]
 
 
 def _r2s(alignment: Alignment) -> list[float]:
-    return [found.aligned["R2"].value for found in alignment.pairs.values() if "R2" in found.aligned]
+    return [
+        all_pairs.aligned["R2"].value for all_pairs in alignment.pairs.values() if "R2" in all_pairs.aligned
+    ]
 
 
 def _headline(alignment: Alignment) -> str:
@@ -155,35 +153,42 @@ def _headline(alignment: Alignment) -> str:
 
 
 def _facts(alignment: Alignment) -> list[str]:
-    found = next(iter(alignment.pairs.values()))
+    first_pair = next(iter(alignment.pairs.values()))
     count = len(alignment.pairs)
     facts = [f"{len(alignment.names)} encoders", "1 map" if count == 1 else f"{count} maps"]
-    if found.fitted:
-        facts.append(f"fitted on {found.fitted:,} states")
-    return [*facts, f"scored on {found.scored:,} others" if found.fitted else f"scored on {found.scored:,}"]
+    if first_pair.fitted:
+        facts.append(f"fitted on {first_pair.fitted:,} states")
+    return [
+        *facts,
+        f"scored on {first_pair.scored:,} others"
+        if first_pair.fitted
+        else f"scored on {first_pair.scored:,}",
+    ]
 
 
 def _tiles(alignment: Alignment) -> dict[str, Tile]:
     """The scores at a glance: of one pair, or from the least to the largest."""
-    found, tiles = list(alignment.pairs.values()), {}
+    scores_of_pairs, tiles = list(alignment.pairs.values()), {}
     r2s = _r2s(alignment)
     if r2s:
         tiles["Held-out R²"] = Tile("scores", _range(r2s, r2_text), "of a linear map", share_tone(min(r2s)))
     conditions = [
-        MapShape.of(spectrum).condition for one in found if (spectrum := singular_values(one)) is not None
+        MapShape.of(spectrum).condition
+        for one in scores_of_pairs
+        if (spectrum := singular_values(one)) is not None
     ]
     if conditions:
         tiles["κ(W)"] = Tile("map", _range(conditions, short), "a rotation has 1", "plain")
-    ckas = [one.raw["unbiased CKA"].value for one in found if "unbiased CKA" in one.raw]
+    ckas = [one.raw["unbiased CKA"].value for one in scores_of_pairs if "unbiased CKA" in one.raw]
     if ckas:
         tiles["CKA, unbiased"] = Tile("scores", _range(ckas, short), "of both as they are", "plain")
-    near = [name for name in found[0].aligned if name.startswith("NOS@")]
+    near = [name for name in scores_of_pairs[0].aligned if name.startswith("NOS@")]
     if near:
         name = "NOS@10" if "NOS@10" in near else near[len(near) // 2]
-        values = [one.aligned[name].value for one in found if name in one.aligned]
-        chance = found[0].aligned[name].chance
-        told = "neighbours that differ" + ("" if chance is None else f"; by chance {short(chance)}")
-        tiles[name] = Tile("neighbourhoods", _range(values, short), told, "plain")
+        values = [one.aligned[name].value for one in scores_of_pairs if name in one.aligned]
+        chance = scores_of_pairs[0].aligned[name].chance
+        caption = "neighbors that differ" + ("" if chance is None else f"; by chance {short(chance)}")
+        tiles[name] = Tile("neighbourhoods", _range(values, short), caption, "plain")
     return tiles
 
 

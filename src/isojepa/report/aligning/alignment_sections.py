@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics.comparing import Comparisons
-from isojepa.align.metrics.comparison import Comparison
+from isojepa.alignment.comparing import Comparisons, ScoreComparison
+from isojepa.alignment.maps import AlignmentMap
 from isojepa.report.aligning.encoders import Layers, letters, singular_values
 from isojepa.report.aligning.page import Part, cell, note
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
@@ -19,36 +18,40 @@ from isojepa.report.study_page import Shown, ShownTable, table_section
 
 Pairs = Mapping[tuple[int, int], Comparisons]
 _SEVERAL = 3  # encoders from which pairs are a matrix
-_NEAR = 10  # k of the overlap that stands for all
+_OVERLAP_K = 10  # k of the overlap that stands for all
 _CURVES = 3  # pairs whose curves are in one chart
 _LAYER = 12  # letters of a layer's name
 _DIGITS = 2
-_LARGE = 100.0  # kappa that has all of the colour
+_LARGE = 100.0  # kappa that has all of the color
 
 
 def overview(names: Sequence[str], pairs: Pairs, verdicts: Mapping[tuple[int, int], str]) -> Part:
     """The encoders, and of three or more a matrix of each score."""
     signs = letters(len(names))
     widths = _widths(pairs)
-    told = "".join(
+    header = "".join(
         f"<b>{sign}</b><span>{escape(name)}</span><small>{_columns(widths.get(place))}</small>"
         for place, (sign, name) in enumerate(zip(signs, names, strict=True))
     )
-    key = f'<div class="encoders">{told}</div>'
+    key = f'<div class="encoders">{header}</div>'
     said = "; ".join(f"{signs[i]} and {signs[j]}: {verdict}" for (i, j), verdict in verdicts.items())
     sentence = f"Each encoder has a letter below. {'The same? ' + said + '.' if said else ''}".strip()
     if len(names) < _SEVERAL:
         return Part(section("encoders", lead("Encoders", sentence), key))
-    r2 = {places: found.aligned["R2"].value for places, found in pairs.items() if "R2" in found.aligned}
+    r2 = {
+        places: scores_of_pair.aligned["R2"].value
+        for places, scores_of_pair in pairs.items()
+        if "R2" in scores_of_pair.aligned
+    }
     cka = {
-        places: found.raw["unbiased CKA"].value
-        for places, found in pairs.items()
-        if "unbiased CKA" in found.raw
+        places: scores_of_pair.raw["unbiased CKA"].value
+        for places, scores_of_pair in pairs.items()
+        if "unbiased CKA" in scores_of_pair.raw
     }
     kappa = {
         places: MapShape.of(values).condition
-        for places, found in pairs.items()
-        if (values := singular_values(found)) is not None
+        for places, scores_of_pair in pairs.items()
+        if (values := singular_values(scores_of_pair)) is not None
     }
     largest = max((value for value in kappa.values() if math.isfinite(value)), default=2.0)
     maps = [
@@ -77,9 +80,9 @@ def overview(names: Sequence[str], pairs: Pairs, verdicts: Mapping[tuple[int, in
 
 def neighbourhoods(signs: Sequence[str], pairs: Pairs) -> Part:
     """NOS@k against k, after the map and before, with chance."""
-    charts, told = [], ""
-    for places, found in list(pairs.items())[:_CURVES]:
-        after, before = _by_k(found.aligned), _by_k(found.raw)
+    charts, captions = [], ""
+    for places, scores_of_pair in list(pairs.items())[:_CURVES]:
+        after, before = _by_k(scores_of_pair.aligned), _by_k(scores_of_pair.raw)
         ks = sorted({*after, *before})
         if not ks:
             continue
@@ -94,7 +97,7 @@ def neighbourhoods(signs: Sequence[str], pairs: Pairs) -> Part:
             Chart(
                 f"nos-{places[0]}-{places[1]}",
                 f"NOS@k of {name}",
-                "share of the k neighbours that differ; 0 is alike",
+                "share of the k neighbors that differ; 0 is alike",
                 ks,
                 "k",
                 series,
@@ -102,17 +105,17 @@ def neighbourhoods(signs: Sequence[str], pairs: Pairs) -> Part:
                 zero=True,
             )
         )
-        if not told and after:
-            k = _NEAR if _NEAR in after else ks[len(ks) // 2]
-            told = (
-                f"Of the {k} nearest neighbours in {signs[places[0]]}, {rounded(after[k].value)} are others "
+        if not captions and after:
+            k = _OVERLAP_K if _OVERLAP_K in after else ks[len(ks) // 2]
+            captions = (
+                f"Of the {k} nearest neighbors in {signs[places[0]]}, {rounded(after[k].value)} are others "
                 f"in {signs[places[1]]} after the map"
             )
-            told += f", {rounded(before[k].value)} before it." if k in before else "."
+            captions += f", {rounded(before[k].value)} before it." if k in before else "."
     if not charts:
         return Part("")
     more = f"The first {_CURVES} of {len(pairs)} pairs; the tables have all." if len(pairs) > _CURVES else ""
-    head = lead("Neighbourhoods of every size", told or "Neighbours in both, each in its own coordinates.")
+    head = lead("Neighborhoods of every size", captions or "Neighbors in both, each in its own coordinates.")
     return Part(section("neighbourhoods", head, grid(charts), note(more) if more else ""), charts)
 
 
@@ -120,8 +123,8 @@ def maps(signs: Sequence[str], pairs: Pairs) -> Part:
     """The spectra of the maps."""
     shapes = {
         f"{signs[i]} to {signs[j]}": MapShape.of(values)
-        for (i, j), found in pairs.items()
-        if (values := singular_values(found)) is not None
+        for (i, j), scores_of_pair in pairs.items()
+        if (values := singular_values(scores_of_pair)) is not None
     }
     if not shapes:
         return Part("")
@@ -129,7 +132,7 @@ def maps(signs: Sequence[str], pairs: Pairs) -> Part:
     name, worst = max(shapes.items(), key=lambda item: item[1].condition)
     sentence = f"W of {name} stretches one direction up to {short(worst.condition)} times as much as another."
     key, of = short(worst.condition), "κ(W)" if len(shapes) == 1 else "the largest κ(W)"
-    words = "Between standardised columns: a rotation of white embeddings has singular values of 1."
+    words = "Between standardized columns: a rotation of white embeddings has singular values of 1."
     if len(shapes) > len(chart.series) - 1:
         words += f" The chart has the first {len(chart.series) - 1} of {len(shapes)} maps."
     return Part(
@@ -210,49 +213,49 @@ def cycles(signs: Sequence[str], found: Mapping[tuple[int, ...], float]) -> Part
 def every_number(signs: Sequence[str], pairs: Pairs, verdicts: Mapping[tuple[int, int], str]) -> Part:
     """A table of all pairs, and what could not be had."""
     rows = []
-    for (i, j), found in pairs.items():
-        values = singular_values(found)
+    for (i, j), scores_of_pair in pairs.items():
+        values = singular_values(scores_of_pair)
         shape = None if values is None else MapShape.of(values)
         rows.append(
             (
                 Shown(f"{signs[i]} to {signs[j]}"),
                 Shown(verdicts.get((i, j), "–")),
-                *map(cell, _numbers(found)),
+                *map(cell, _numbers(scores_of_pair)),
                 cell(None if shape is None else shape.condition),
                 cell(None if shape is None else shape.distance),
-                cell(found.fitted),
-                cell(found.scored),
+                cell(scores_of_pair.fitted),
+                cell(scores_of_pair.scored),
             )
         )
     titles = (
         "R²",
         "CKA, unbiased",
         "DSC after",
-        f"NOS@{_NEAR} after",
+        f"NOS@{_OVERLAP_K} after",
         "κ(W)",
         "‖WᵀW − I‖ / ‖I‖",
         "fitted on",
         "scored on",
     )
     columns = [("pair", False), ("verdict", False), *((title, True) for title in titles)]
-    left = [
+    omitted = [
         f"{signs[i]} to {signs[j]}: {name} is left out, {reason}."
-        for (i, j), found in pairs.items()
-        for name, reason in found.left_out.items()
+        for (i, j), scores_of_pair in pairs.items()
+        for name, reason in scores_of_pair.left_out.items()
     ]
     words = "One row for each pair; every score of each is above. Columns sort by a click on their names."
     table = table_section(ShownTable("pairs", "", columns, rows))
-    return Part(section("numbers", lead("All pairs", words), notes(left), table))
+    return Part(section("numbers", lead("All pairs", words), notes(omitted), table))
 
 
 def _numbers(found: Comparisons) -> list[float | None]:
-    wanted = (
+    columns = (
         (found.aligned, "R2"),
         (found.raw, "unbiased CKA"),
         (found.aligned, "DSC"),
-        (found.aligned, f"NOS@{_NEAR}"),
+        (found.aligned, f"NOS@{_OVERLAP_K}"),
     )
-    return [scores[name].value if name in scores else None for scores, name in wanted]
+    return [scores[name].value if name in scores else None for scores, name in columns]
 
 
 def _matrix(
@@ -274,25 +277,25 @@ def _matrix(
     )
 
 
-def _by_k(found: Mapping[str, Comparison]) -> dict[int, Comparison]:
+def _by_k(found: Mapping[str, ScoreComparison]) -> dict[int, ScoreComparison]:
     return {int(name[4:]): one for name, one in found.items() if name.startswith("NOS@")}
 
 
-def _spread(name: str, found: Mapping[int, Comparison], ks: Sequence[int], color: int) -> Series:
-    known = [found.get(k) for k in ks]
+def _spread(name: str, found: Mapping[int, ScoreComparison], ks: Sequence[int], color: int) -> Series:
+    by_k = [found.get(k) for k in ks]
     ends = tuple(
-        [None if one is None else getattr(one.interval, end) for one in known] for end in ("low", "high")
+        [None if one is None else getattr(one.interval, end) for one in by_k] for end in ("low", "high")
     )
-    values = [None if one is None else one.value for one in known]
+    values = [None if one is None else one.value for one in by_k]
     return Series(name, values, ends=(ends[0], ends[1]), color=color, bridged=True)
 
 
 def _widths(pairs: Pairs) -> dict[int, int]:
-    found: dict[int, int] = {}
+    widths: dict[int, int] = {}
     for (i, j), one in pairs.items():
         if isinstance(one.map, AlignmentMap):
-            found[j], found[i] = one.map.matrix_.shape
-    return found
+            widths[j], widths[i] = one.map.matrix_.shape
+    return widths
 
 
 def _columns(width: int | None) -> str:

@@ -6,8 +6,8 @@ from string import ascii_uppercase
 
 import numpy as np
 
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics.comparing import Comparisons
+from isojepa.alignment.comparing import Comparisons
+from isojepa.alignment.maps import AlignmentMap
 
 
 @dataclass(frozen=True)

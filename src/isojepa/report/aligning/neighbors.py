@@ -1,22 +1,21 @@
-"""The neighbours that changed: of some states, who is nearest in the first embedding and in the second."""
+"""The neighbors that changed: of some states, who is nearest in the first embedding and in the second."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from isojepa.align.metrics.comparison import Comparison
-from isojepa.align.metrics.neighbors import neighbour_overlap
-from isojepa.align.metrics.search import neighbours
+from isojepa.alignment.comparing import ScoreComparison, measure
+from isojepa.alignment.search import nearest
 from isojepa.report.aligning.planes import Paired
 
 K = 10
-_STATES = 8  # whose neighbours are shown
+_STATES = 8  # whose neighbors are shown
 
 
 @dataclass(frozen=True)
 class Changed:
-    """Neighbours in two embeddings, by distance.
+    """Neighbors in two embeddings, by distance.
 
     Attributes:
         k: how many of each state.
@@ -25,14 +24,14 @@ class Changed:
         direct: after a map that was fitted back; None without.
         mapped: whether there was a map.
         states: numbers of some shown rows, from the least to the largest overlap, at even distances.
-        first, second: (states, k) numbers of their neighbours, nearest first.
+        first, second: (states, k) numbers of their neighbors, nearest first.
         common: (states,) how many are in both.
     """
 
     k: int
-    overlap: Comparison
-    raw: Comparison
-    direct: Comparison | None
+    overlap: ScoreComparison
+    raw: ScoreComparison
+    direct: ScoreComparison | None
     mapped: bool
     states: np.ndarray
     first: np.ndarray
@@ -57,17 +56,17 @@ def changed(shown: Paired) -> Changed | None:
     if k < 2:
         return None
     second = shown.second if shown.back is None else shown.back
-    raw = neighbour_overlap(shown.first, shown.second, k=k, drop_constant=True)
-    overlap = raw if shown.back is None else neighbour_overlap(shown.first, second, k=k, drop_constant=True)
+    raw = measure(f"NO@{k}", shown.first, shown.second, drop_constant=True)
+    overlap = raw if shown.back is None else measure(f"NO@{k}", shown.first, second, drop_constant=True)
     near = [
-        neighbours(torch.from_numpy(np.ascontiguousarray(rows)), k).numpy() for rows in (shown.first, second)
+        nearest(torch.from_numpy(np.ascontiguousarray(rows)), k).numpy() for rows in (shown.first, second)
     ]
     common = (near[0][:, :, None] == near[1][:, None, :]).any(2).sum(1)
     order = np.argsort(common, kind="stable")
     some = order[np.linspace(0, count - 1, min(_STATES, count)).round().astype(int)]
     direct = None
     if shown.direct is not None:
-        direct = neighbour_overlap(shown.first, shown.direct, k=k, drop_constant=True)
+        direct = measure(f"NO@{k}", shown.first, shown.direct, drop_constant=True)
     return Changed(
         k, overlap, raw, direct, shown.back is not None, some, near[0][some], near[1][some], common[some]
     )

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from isojepa.files import write_text
+from isojepa.io import write_text
 from isojepa.report.charts import Panel, chart_data
 from isojepa.report.glance import Tile
 from isojepa.report.numbers import finite, near_one, number, short
@@ -47,7 +47,7 @@ def write_parts(
     tiles: Mapping[str, Tile],
     config: Mapping[str, Any],
 ) -> int:
-    """Write a page and tell its size in bytes; all text is plain and escaped here.
+    """Write a page and return its size in bytes; all text is plain and escaped here.
 
     Args:
         path: the HTML file to create or replace.
@@ -86,10 +86,10 @@ def cell(value: float | None) -> Shown:
     """A number of a table; a dash for what is missing, a word for what is infinite."""
     if value is None:
         return Shown("–")
-    known = finite(value)
-    if known is not None and abs(known) < _ROUNDING:
-        return Shown("0", known)
-    return Shown(number(value), known) if known is not None else Shown(number(value))
+    finite_value = finite(value)
+    if finite_value is not None and abs(finite_value) < _ROUNDING:
+        return Shown("0", finite_value)
+    return Shown(number(value), finite_value) if finite_value is not None else Shown(number(value))
 
 
 def chance_cell(p: float | None) -> Shown:
@@ -110,7 +110,7 @@ def r2_text(value: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """A probability; below rounding it is told so."""
+    """A probability; values below rounding are marked as such."""
     return f"p < {short(_ROUNDING)}" if p < _ROUNDING else f"p = {short(p)}"
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.pairs import folds
+from isojepa.alignment.maps import AlignmentMap
+from isojepa.alignment.pairs import folds
 from isojepa.report.colors import polar_colors
 from isojepa.report.looking.components import components
 from isojepa.report.looking.page import class_colors
@@ -103,32 +103,32 @@ def planes(
     Args:
         shown: what is drawn.
         names: of the two encoders.
-        labels: (n,) of the shown rows, for their colours; by default those of the places in the first panel.
+        labels: (n,) of the shown rows, for their colors; by default those of the places in the first panel.
         classes: as many names as there are labels.
     """
-    found = components(shown.first)
-    one = found.scores
+    projected = components(shown.first)
+    one = projected.scores
     axes = _axes(shown.first, one)
     wide = min(len(axes), shown.second.shape[1])
     two = (shown.second - shown.second.mean(0))[:, :wide] @ axes[:wide]
-    centre, half = square(one)
-    other_centre, other_half = square(two)
-    over = (one - centre) / half * other_half + other_centre  # the first's places, its plane laid over
+    center, half = square(one)
+    other_center, other_half = square(two)
+    over = (one - center) / half * other_half + other_center  # the first's places, its plane laid over
     mapped, direct = (
         None if rows is None else (rows - shown.first.mean(0)) @ axes for rows in (shown.back, shown.direct)
     )
     if mapped is not None:  # one square for both, but what a bad map throws far out does not make it larger
-        half = min(_ROOM * half, max(half, float(np.abs(mapped - centre).max())))
+        half = min(_ROOM * half, max(half, float(np.abs(mapped - center).max())))
     some = np.linspace(0, len(one) - 1, min(_JOINED, len(one))).round().astype(int)
     panels = [
-        Panel(names[0], "h₁", 2, "its two principal axes", one, centre, half),
+        Panel(names[0], "h₁", 2, "its two principal axes", one, center, half),
         Panel(
             names[1],
             "h₂",
             2,
             "before: its columns read as if they were the first’s",
             two,
-            other_centre,
+            other_center,
             other_half,
             np.hstack((over, two))[some],
         ),
@@ -136,11 +136,11 @@ def planes(
     if mapped is not None:
         caption = "after: mapped into the coordinates of the first"
         joined = np.hstack((one, mapped))[some]
-        panels.append(Panel(names[1], "W⁻¹h₂", 2, caption, mapped, centre, half, joined))
+        panels.append(Panel(names[1], "W⁻¹h₂", 2, caption, mapped, center, half, joined))
     colors = polar_colors(one) if labels is None else _of_labels(labels, len(classes))
     far = outside(panels, None)
-    drawn = Panels(tuple(panels), colors, None, None, prefer_turned=False, left_out=0, outside=far)
-    return Planes(drawn, sum(found.shares), _explained(one, mapped), _explained(one, direct))
+    panels_drawn = Panels(tuple(panels), colors, None, None, prefer_turned=False, left_out=0, outside=far)
+    return Planes(panels_drawn, sum(projected.shares), _explained(one, mapped), _explained(one, direct))
 
 
 def _explained(points: np.ndarray, mapped: np.ndarray | None) -> float | None:
@@ -149,7 +149,7 @@ def _explained(points: np.ndarray, mapped: np.ndarray | None) -> float | None:
 
 
 def _axes(rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """(p, 2) unit vectors that give these scores of the centred rows; 0 where there is no variance."""
+    """(p, 2) unit vectors that give these scores of the centered rows; 0 where there is no variance."""
     axes = (rows - rows.mean(0)).T @ scores
     lengths = np.linalg.norm(axes, axis=0)
     return np.asarray(axes / np.where(lengths > 0, lengths, 1.0))

@@ -6,27 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.align.rows import check_pairs
-from isojepa.align.sameness import VERDICTS, Sameness
-from isojepa.arguments import checked
-from isojepa.certificates.intervals import Interval
+from isojepa.alignment.rows import check_pairs
+from isojepa.alignment.sameness import VERDICTS, Sameness
 from isojepa.report.aligning import same_sections
 from isojepa.report.aligning.neighbors import Changed, changed
 from isojepa.report.aligning.page import p_text, r2_text, write_parts
 from isojepa.report.aligning.planes import paired
-from isojepa.report.aligning.sections import neighbours_that_changed, picture
+from isojepa.report.aligning.sections import neighbors_that_changed, picture
 from isojepa.report.aligning.spectrum import MapShape
 from isojepa.report.aligning.states import States, cut
 from isojepa.report.glance import Tile, share_tone
 from isojepa.report.lines import sentence_of, signs
 from isojepa.report.looking.sections import rounded
 from isojepa.report.numbers import short, with_span
+from isojepa.statistics.intervals import Interval
+from isojepa.validation import validate_types
 
 _TONES = {"rotation": "good", "linear": "fair", "partly": "fair", "unrelated": "poor", "too-few": "plain"}
 _NAME = 48  # letters of a name in the headline
 
 
-@checked
+@validate_types
 def write_same(
     path: str | Path,
     sameness: Sameness,
@@ -45,13 +45,13 @@ def write_same(
 
     Args:
         path: the HTML file to create or replace.
-        sameness: the verdict, as `isojepa.align.same` gives it of these rows.
+        sameness: the verdict, as `isojepa.alignment.same` gives it of these rows.
         first, second: (n, p) and (n, q), rows of the same states in one order.
         names: of the two encoders.
-        ids: (n,) which state each row is of; rows are told by their number without.
-        labels: (n,) classes of the rows, for colours; numbers of `classes`, or whatever they are called.
+        ids: (n,) which state each row is of; without them rows go by their number.
+        labels: (n,) classes of the rows, for colors; numbers of `classes`, or whatever they are called.
         classes: names of the classes.
-        pictures: of the states: uint8 (n, height, width) or (n, height, width, 3), or `Pictures` of n.
+        pictures: of the states: uint8 (n, height, width) or (n, height, width, 3), or `ImageSet` of n.
         config: what the embeddings were made from; may be nested.
         seed: of the rows that are shown, where there are many.
 
@@ -62,7 +62,7 @@ def write_same(
         ValueError: rows do not match or are not finite, or there are not as many ids, labels or pictures.
 
     Example:
-        >>> from isojepa.align import same
+        >>> from isojepa.alignment import same
         >>> x = np.random.default_rng(0).normal(size=(200, 4))
         >>> write_same(getfixture("tmp_path") / "same.html", same(x, x[:, ::-1]), x, x[:, ::-1]) > 10_000
         True
@@ -72,14 +72,14 @@ def write_same(
     called = names[0], names[1]
     x, y = (np.asarray(rows, dtype=np.float64) for rows in check_pairs(first, second))
     states = States.of(len(x), ids, labels, classes, pictures)
-    shown = paired(x, y, sameness.map, states.ids, seed)
-    near = changed(shown)
+    points = paired(x, y, sameness.map, states.ids, seed)
+    near = changed(points)
     parts = [
         same_sections.explained(sameness),
         same_sections.directions(sameness, called),
         same_sections.map_of(sameness),
-        picture(shown, called, states, _no_map(sameness)),
-        neighbours_that_changed(near, shown, called, states),
+        picture(points, called, states, _no_map(sameness)),
+        neighbors_that_changed(near, points, called, states),
         same_sections.every_number(sameness, called),
     ]
     numbers = sameness.sentence.partition(": ")[2]
@@ -99,7 +99,7 @@ def write_same(
 def _headline(found: Sameness, names: tuple[str, str]) -> str:
     one, two = (cut(name, _NAME) for name in names)
     if found.verdict == "too-few":
-        return f"Too few pairs to tell whether {one} and {two} are the same."
+        return f"Too few pairs to decide whether {one} and {two} are the same."
     return (
         f"{one[:1].upper() + one[1:] if one == 'the first' else one} and {two} are {VERDICTS[found.verdict]}."
     )
@@ -109,12 +109,12 @@ def _meaning(found: Sameness) -> str:
     """What follows from the verdict."""
     if found.verdict == "rotation":
         return (
-            "A rotation keeps distances and angles up to one scale: neighbours, clusters and whatever is "
+            "A rotation keeps distances and angles up to one scale: neighbors, clusters and whatever is "
             "computed from them go over as they are, linear probes through W."
         )
     if found.verdict == "linear":
         return (
-            "A linear probe of one works on the other through W. Distances and neighbours are stretched "
+            "A linear probe of one works on the other through W. Distances and neighbors are stretched "
             "differently: compare them after the map."
         )
     if found.verdict == "partly":
@@ -163,7 +163,7 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
             "Needed": Tile("numbers", f"{found.required:,}", "four for each dimension, and sixty", "plain"),
             "Dimensions": Tile("numbers", f"{wide:,}", "of the wider side, that vary", "plain"),
         }
-        return tiles | _neighbours(near)
+        return tiles | _neighbors(near)
     tiles = {
         "R² by a rotation": _r2(found.rotation.r2),
         "R² by a linear map": _r2(found.linear.r2),
@@ -192,7 +192,7 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
             "plain",
         )
     else:
-        tiles |= _neighbours(near)
+        tiles |= _neighbors(near)
     if found.pairs_needed is not None:
         last = found.budget[-1][0]
         tiles["Pairs needed"] = Tile(
@@ -201,11 +201,13 @@ def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
     return tiles
 
 
-def _neighbours(near: Changed | None) -> dict[str, Tile]:
+def _neighbors(near: Changed | None) -> dict[str, Tile]:
     if near is None:
         return {}
-    kept, chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
-    return {"Neighbours": Tile("neighbours", kept, f"are the same in both; by chance {chance}", "plain")}
+    kept_fraction, chance = rounded(near.overlap.value), rounded(near.overlap.chance or 0.0)
+    return {
+        "Neighbors": Tile("neighbors", kept_fraction, f"are the same in both; by chance {chance}", "plain")
+    }
 
 
 def _r2(interval: Interval) -> Tile:

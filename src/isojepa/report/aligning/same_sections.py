@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from isojepa.align.explained import Chance, Explained
-from isojepa.align.sameness import Sameness, Side, thresholds
-from isojepa.certificates.intervals import Interval
+from isojepa.alignment.explained import Chance, Explained
+from isojepa.alignment.sameness import EncoderSide, Sameness, thresholds
 from isojepa.report.aligning.page import Part, cell, note, p_text, r2_text
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.aligning.states import cut
@@ -18,6 +17,7 @@ from isojepa.report.numbers import percent, short, with_span
 from isojepa.report.sections.lead import lead, missing, notes, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
+from isojepa.statistics.intervals import Interval
 
 _KINDS = {
     "rotation": "the nearest rotation with one scale",
@@ -78,7 +78,7 @@ def explained(found: Sameness) -> Part:
             figure,
             grid(charts),
             note(
-                "R² is of centred rows as they are, each fifth of the states predicted by a fit on the "
+                "R² is of centered rows as they are, each fifth of the states predicted by a fit on the "
                 "others; below 0 a map predicts worse than the mean does. Random pairs: the mean, and as "
                 "its upper end the largest of all draws."
             ),
@@ -190,7 +190,7 @@ def map_of(found: Sameness) -> Part:
     sentence = f"The linear map by ridge regression stretches {stretched}.{lost}"
     words = (
         f"W between rows as they are, in the {found.first.dimensions} and {found.second.dimensions} "
-        "directions that were compared, fitted on all pairs. Points and neighbours below are mapped by "
+        "directions that were compared, fitted on all pairs. Points and neighbors below are mapped by "
         f"{_KINDS[found.verdict]}. ‖WᵀW − I‖ / ‖I‖ is {short(shape.distance)}, and {short(shape.turned)} "
         f"after one scale of {short(shape.scale)}: 0 for a rotation."
     )
@@ -251,10 +251,10 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
             )
         )
     tables += _ranks(found)
-    left = notes(signs(sentence_of(text)) for text in found.notes)
+    footnotes = notes(signs(sentence_of(text)) for text in found.notes)
     words = "Columns sort by a click on their names."
     head = lead("Every number", words)
-    return Part(section("numbers", head, left, *tables))
+    return Part(section("numbers", head, footnotes, *tables))
 
 
 def _ranks(found: Sameness) -> list[str]:
@@ -287,6 +287,6 @@ def _r2_row(name: str, one: Explained, chance: Chance | None) -> tuple[Shown, ..
     return Shown(name), *map(cell, (one.r2.estimate, one.r2.low, one.r2.high, one.best, *beside))
 
 
-def _side_row(name: str, side: Side) -> tuple[Shown, ...]:
+def _side_row(name: str, side: EncoderSide) -> tuple[Shown, ...]:
     counts = side.width, len(side.constant), side.dimensions, side.unshared_variance, side.unshared_directions
     return Shown(name), *map(cell, counts)

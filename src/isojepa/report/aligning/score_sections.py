@@ -3,29 +3,31 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from isojepa.align.metrics.comparing import Comparisons
-from isojepa.align.metrics.comparison import Comparison
-from isojepa.certificates.intervals import Interval
+from isojepa.alignment.comparing import Comparisons, ScoreComparison
 from isojepa.report.aligning.page import Part, cell, chance_cell, note
 from isojepa.report.numbers import short
 from isojepa.report.sections.lead import lead, notes, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
+from isojepa.statistics.intervals import Interval
 
-_NEAR = 10  # k of the overlap that stands for all
+_OVERLAP_K = 10  # k of the overlap that stands for all
 _WORSE = 0.1  # of CKA
 
 
 def scores(signs: Sequence[str], pairs: Mapping[tuple[int, int], Comparisons]) -> Part:
     """Every score of each pair, calibrated, as bars, with its table."""
-    folded = "".join(_pair(signs, places, found, k == 0) for k, (places, found) in enumerate(pairs.items()))
+    folded = "".join(
+        _pair(signs, places, scores_of_pair, k == 0)
+        for k, (places, scores_of_pair) in enumerate(pairs.items())
+    )
     sentence = (
         "Where each score lies between what rows paired at random give, 0 %, and its best value, 100 %: "
         "width and number of states inflate the scores themselves."
     )
     words = (
         "Calibrated: (value − chance) / (best − chance), not clipped. After W⁻¹: between the first and the "
-        "second in its coordinates; R² and MSE are of the map itself. As they are: both standardised, no "
+        "second in its coordinates; R² and MSE are of the map itself. As they are: both standardized, no "
         "map."
     )
     return Part(section("scores", lead("Scores", sentence), folded, note(words)))
@@ -33,8 +35,8 @@ def scores(signs: Sequence[str], pairs: Mapping[tuple[int, int], Comparisons]) -
 
 def _pair(signs: Sequence[str], places: tuple[int, int], found: Comparisons, opened: bool) -> str:
     rows = ""
-    shown = [name for name in dict.fromkeys((*found.aligned, *found.raw)) if _stands(name, found)]
-    for name in shown:
+    names = [name for name in dict.fromkeys((*found.aligned, *found.raw)) if _stands(name, found)]
+    for name in names:
         bars = "".join(
             share_bar(color, interval)
             for color, scores in ((1, found.aligned), (2, found.raw))
@@ -94,11 +96,13 @@ def _stands(name: str, found: Comparisons) -> bool:
     """Whether a score has bars: of overlaps at many k one stands for all."""
     if name.startswith("NOS@") or name == "MSE":
         return False
-    wanted = f"NO@{_NEAR}"
-    return not name.startswith("NO@") or name == wanted or wanted not in {*found.aligned, *found.raw}
+    overlap_name = f"NO@{_OVERLAP_K}"
+    return (
+        not name.startswith("NO@") or name == overlap_name or overlap_name not in {*found.aligned, *found.raw}
+    )
 
 
-def _calibrated(one: Comparison) -> Interval | None:
+def _calibrated(one: ScoreComparison) -> Interval | None:
     """The interval of a score between chance, 0, and its best value, 1."""
     if one.chance is None or one.best == one.chance:
         return None

@@ -1,4 +1,4 @@
-"""Sections that both pages have: the points before and after the map, and the neighbours that changed."""
+"""Sections that both pages have: the points before and after the map, and the neighbors that changed."""
 
 from html import escape
 
@@ -17,7 +17,7 @@ from isojepa.report.sections.recovered import figures
 
 _NAME = 34  # letters of an encoder's name above a panel
 _WORSE = 0.1  # of R^2 in the plane
-_CLASSES = 12  # of which the colours are told
+_CLASSES = 12  # named in the color legend
 
 
 def picture(shown: Paired, names: tuple[str, str], states: States, reason: str = "") -> Part:
@@ -26,59 +26,59 @@ def picture(shown: Paired, names: tuple[str, str], states: States, reason: str =
     Args:
         shown: the rows.
         names: of the encoders.
-        states: their labels, if any, are the colours.
+        states: their labels, if any, are the colors.
         reason: why there is no map, if there is none.
     """
     labels = None if states.labels is None else states.labels[shown.rows]
-    drawn = planes(shown, (cut(names[0], _NAME), cut(names[1], _NAME)), labels, states.classes)
+    figure = planes(shown, (cut(names[0], _NAME), cut(names[1], _NAME)), labels, states.classes)
     sentence = (
         "The same states in both. Lines lead from where the first has a state, a ring, to where the second "
         "has it."
     )
     key = {}
-    if drawn.explained is not None:
+    if figure.explained is not None:
         key = {
-            "key": f"R² {r2_text(drawn.explained)}",
+            "key": f"R² {r2_text(figure.explained)}",
             "of": "of the first’s plane, by the second after the map",
-            "tone": share_tone(drawn.explained),
+            "tone": share_tone(figure.explained),
         }
-    colours = "their place in the first" if labels is None else "class"
+    colors = "their place in the first" if labels is None else "class"
     words = (
-        f"{len(shown.rows):,} states, coloured by {colours}. The plane of its two principal axes holds "
-        f"{rounded(drawn.share)} of the first’s variance. "
+        f"{len(shown.rows):,} states, colored by {colors}. The plane of its two principal axes holds "
+        f"{rounded(figure.share)} of the first’s variance. "
     )
     if shown.back is not None:
         words += (
             "After: W was fitted on four fifths of the states and undone on the fifth that was left out, for "
             "each fifth in turn. "
         )
-    if drawn.panels.outside:
-        lie = "state lies" if drawn.panels.outside == 1 else "states lie"
-        words += f"{drawn.panels.outside:,} {lie} outside a square. "
-    words += "Point at one to see it, and its neighbourhood, in every panel."
+    if figure.panels.outside:
+        lie = "state lies" if figure.panels.outside == 1 else "states lie"
+        words += f"{figure.panels.outside:,} {lie} outside a square. "
+    words += "Point at one to see it, and its neighborhood, in every panel."
     html = section(
         "picture",
         lead("Before and after" if shown.back is not None else "Both embeddings", sentence, **key),
         "" if labels is None else _classes(states),
-        f'<div class="panels">{figures(drawn.panels)}</div>',
+        f'<div class="panels">{figures(figure.panels)}</div>',
         '<div class="under"><output id="readout"></output></div>',
         missing(reason) if reason else "",
-        notes(_magnified(drawn)),
+        notes(_magnified(figure)),
         note(words),
     )
-    return Part(html, panels=drawn.panels)
+    return Part(html, panels=figure.panels)
 
 
-def neighbours_that_changed(
+def neighbors_that_changed(
     found: Changed | None, shown: Paired, names: tuple[str, str], states: States
 ) -> Part:
     """For some states the nearest others in both embeddings, those in both marked."""
-    title = "Neighbours that changed"
+    title = "Neighbors that changed"
     if found is None:
         return Part(
             section(
-                "neighbours",
-                lead(title, "There are too few states to have neighbours."),
+                "neighbors",
+                lead(title, "There are too few states to have neighbors."),
             )
         )
     value, ends = percent_span(found.overlap.interval)
@@ -103,15 +103,15 @@ def neighbours_that_changed(
         raw += f" After a map that was fitted back rather than undone it is {rounded(found.direct.value)}."
     p = found.overlap.p
     words = (
-        "From the state whose neighbours changed most to the one whose changed least, of "
-        f"{len(shown.rows):,}, at even distances. Green: a neighbour in both.{raw}"
+        "From the state whose neighbors changed most to the one whose changed least, of "
+        f"{len(shown.rows):,}, at even distances. Green: a neighbor in both.{raw}"
     )
     if p is not None:
         words += f" {p_text(p)} that random pairs agree as much."
     return Part(
         section(
-            "neighbours",
-            lead(title, sentence, key=value, span=ends, of=f"of {found.k} neighbours are kept"),
+            "neighbors",
+            lead(title, sentence, key=value, span=ends, of=f"of {found.k} neighbors are kept"),
             f'<div class="rows">{rows}</div>',
             note(words),
         )
@@ -138,31 +138,31 @@ def _row(
     images: dict[int, str],
 ) -> str:
     query = int(shown.rows[found.states[place]])
-    told = states.name(query)
+    caption = states.name(query)
     strips = ""
     for name, near, other in (
         (names[0], found.first[place], found.second[place]),
         (names[1], found.second[place], found.first[place]),
     ):
-        kept = set(other.tolist())
+        common = set(other.tolist())
         cells = "".join(
-            f'<li class="{"good" if k in kept else "plain"}">{states.cell(int(shown.rows[k]), images)}'
-            f"{'<b>✓</b>' if k in kept else ''}</li>"
+            f'<li class="{"good" if k in common else "plain"}">{states.cell(int(shown.rows[k]), images)}'
+            f"{'<b>✓</b>' if k in common else ''}</li>"
             for k in near.tolist()
         )
         strips += f"<dt>{escape(name)}</dt><dd><ol>{cells}</ol></dd>"
     count = f"{int(found.common[place])} of {found.k} kept"
     image = states.cell(query, images) if query in images else ""
     return (
-        f'<div class="state"><figure class="query">{image}<figcaption title="{escape(told)}"><b>'
-        f"{escape(cut(told, 40))}</b> {count}</figcaption></figure><dl>{strips}</dl></div>"
+        f'<div class="state"><figure class="query">{image}<figcaption title="{escape(caption)}"><b>'
+        f"{escape(cut(caption, 40))}</b> {count}</figcaption></figure><dl>{strips}</dl></div>"
     )
 
 
 def _classes(states: States) -> str:
-    """Which colour is which class, for a few of them."""
+    """Which color is which class, for a few of them."""
     if len(states.classes) > _CLASSES:
-        return note(f"{len(states.classes):,} classes, each with its colour.")
+        return note(f"{len(states.classes):,} classes, each with its color.")
     keys = "".join(
         f'<span style="--color:{color}">{escape(cut(name, 40))}</span>'
         for name, color in zip(states.classes, class_colors(len(states.classes)), strict=True)

@@ -13,7 +13,7 @@ import numpy as np
 from isojepa.report.charts import Chart, Series, scale_for
 
 _LOST = 1e-12  # of the largest singular value, below which one is none
-_FEW = 48  # values that are drawn as stems
+_MAX_STEMS = 48  # values that are drawn as stems
 _LINES = 6
 
 
@@ -63,18 +63,18 @@ class MapShape:
 
 def spectrum_chart(shapes: Mapping[str, MapShape], levels: Mapping[str, float] | None = None) -> Chart:
     """Singular values by rank, of one map as stems, of several as lines; levels go across."""
-    shown = dict(list(shapes.items())[:_LINES])
-    count = max(len(shape.values) for shape in shown.values())
-    kind = "stems" if len(shown) == 1 and count <= _FEW else "dots" if len(shown) == 1 else "line"
+    curves = dict(list(shapes.items())[:_LINES])
+    count = max(len(shape.values) for shape in curves.values())
+    kind = "stems" if len(curves) == 1 and count <= _MAX_STEMS else "dots" if len(curves) == 1 else "line"
     series = [
         Series(name, [*shape.values.tolist(), *[None] * (count - len(shape.values))], kind)
-        for name, shape in shown.items()
+        for name, shape in curves.items()
     ]
     series += [
         Series(name, [level] * count, dashed=k == 0, dotted=k > 0, color=0)
         for k, (name, level) in enumerate((levels or {}).items())
     ]
-    every = np.concatenate([shape.values for shape in shown.values()])
+    every = np.concatenate([shape.values for shape in curves.values()])
     return Chart(
         "spectrum-of-w",
         "Singular values of W",

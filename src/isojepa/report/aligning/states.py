@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from isojepa.data.images.image_sets import ImageSet
 from isojepa.report.looking.thumbnails import address, squares
-from isojepa.worlds.images.pictures import Pictures
 
 _SIDE = 56  # of a picture in the page, at most
 _LONGEST = 28  # letters of a name below a picture
@@ -21,7 +21,7 @@ class States:
 
     Attributes:
         count: how many rows there are.
-        ids: (n,) names or numbers; rows are told by their number without.
+        ids: (n,) names or numbers; without them rows go by their number.
         labels: (n,) numbers of classes; None without.
         classes: their names; numbers without.
         pictures: uint8 (n, side, side, 3), or pictures of which the n-th is of row n; None without.
@@ -31,7 +31,7 @@ class States:
     ids: np.ndarray | None = None
     labels: np.ndarray | None = None
     classes: Sequence[str] = ()
-    pictures: np.ndarray | Pictures | None = None
+    pictures: np.ndarray | ImageSet | None = None
 
     @classmethod
     def of(
@@ -47,31 +47,33 @@ class States:
         Raises:
             ValueError: something is not as long as there are rows, or labels have no class.
         """
-        for name, given in (("ids", ids), ("labels", labels), ("pictures", pictures)):
-            if given is not None and len(given) != count:
-                raise ValueError(f"{name} must be as many as rows, {count}, got {len(given)}")
-        known, numbers = list(map(str, classes or _own_classes(pictures, labels))), None
+        for name, argument in (("ids", ids), ("labels", labels), ("pictures", pictures)):
+            if argument is not None and len(argument) != count:
+                raise ValueError(f"{name} must be as many as rows, {count}, got {len(argument)}")
+        class_names, numbers = list(map(str, classes or _own_classes(pictures, labels))), None
         if labels is not None:
-            given = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
-            if not known:
-                values, numbers = np.unique(given, return_inverse=True)
-                known = [str(value) for value in values.tolist()]
-            elif given.dtype.kind not in "iu" or (count and not 0 <= given.min() <= given.max() < len(known)):
-                raise ValueError(f"labels must be numbers of the {len(known)} classes, got others")
+            argument = np.asarray(labels.detach().cpu() if isinstance(labels, torch.Tensor) else labels)
+            if not class_names:
+                values, numbers = np.unique(argument, return_inverse=True)
+                class_names = [str(value) for value in values.tolist()]
+            elif argument.dtype.kind not in "iu" or (
+                count and not 0 <= argument.min() <= argument.max() < len(class_names)
+            ):
+                raise ValueError(f"labels must be numbers of the {len(class_names)} classes, got others")
             else:
-                numbers = given
+                numbers = argument
         if isinstance(pictures, np.ndarray) and (pictures.dtype != np.uint8 or pictures.ndim not in (3, 4)):
             raise ValueError(
                 f"pictures must be uint8 (n, height, width) or (n, height, width, 3), got {pictures.dtype} "
                 f"{pictures.shape}"
             )
         named = None if ids is None else np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
-        return cls(count, named, numbers, known, pictures)
+        return cls(count, named, numbers, class_names, pictures)
 
     def name(self, row: int) -> str:
         """A state in words: its class and its name."""
-        told = f"row {row}" if self.ids is None else self._id(row)
-        return told if self.labels is None else f"{self.classes[int(self.labels[row])]}, {told}"
+        label = f"row {row}" if self.ids is None else self._id(row)
+        return label if self.labels is None else f"{self.classes[int(self.labels[row])]}, {label}"
 
     def tag(self, row: int) -> str:
         """The few letters that stand below a picture."""
@@ -86,25 +88,25 @@ class States:
 
     def images(self, rows: Sequence[int]) -> dict[int, str]:
         """Data addresses of the pictures of some rows; nothing without pictures."""
-        wanted = sorted(set(rows))
-        if self.pictures is None or not wanted:
+        pictured = sorted(set(rows))
+        if self.pictures is None or not pictured:
             return {}
         if isinstance(self.pictures, np.ndarray):
-            pixels = self.pictures[wanted]
+            pixels = self.pictures[pictured]
             step = max(1, -(-max(pixels.shape[1:3]) // (2 * _SIDE)))  # every step-th pixel of large ones
             pixels = pixels[:, ::step, ::step]
             if pixels.ndim == 3:
                 pixels = np.repeat(pixels[..., None], 3, -1)
         else:
-            pixels = squares(self.pictures, torch.tensor(wanted), _SIDE)
-        return {row: address(one, photo=True) for row, one in zip(wanted, pixels, strict=True)}
+            pixels = squares(self.pictures, torch.tensor(pictured), _SIDE)
+        return {row: address(one, photo=True) for row, one in zip(pictured, pixels, strict=True)}
 
     def cell(self, row: int, images: dict[int, str]) -> str:
         """The picture of a state, or its name where there is none."""
-        told = escape(self.name(row))
+        text = escape(self.name(row))
         if row in images:
-            return f'<img class="coarse" alt="{told}" title="{told}" src="{images[row]}">'
-        return f'<span title="{told}">{escape(self.tag(row))}</span>'
+            return f'<img class="coarse" alt="{text}" title="{text}" src="{images[row]}">'
+        return f'<span title="{text}">{escape(self.tag(row))}</span>'
 
 
 def _own_classes(pictures: Any, labels: Any) -> Sequence[str]:

@@ -5,10 +5,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.sharing import HeadScore, Sharing
-from isojepa.arguments import checked
-from isojepa.certificates.intervals import Interval
+from isojepa.alignment.maps import AlignmentMap
+from isojepa.alignment.sharing import HeadScore, Sharing
 from isojepa.report.aligning.page import Part, cell, note, r2_text, write_parts
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.charts import grid
@@ -17,6 +15,8 @@ from isojepa.report.numbers import finite, short
 from isojepa.report.sections.lead import lead, section
 from isojepa.report.sections.spectrum import share_bar
 from isojepa.report.study_page import Shown, ShownTable, table_section
+from isojepa.statistics.intervals import Interval
+from isojepa.validation import validate_types
 
 HEADS = {
     "own": "a probe of encoder 2, fitted to its labels",
@@ -29,7 +29,7 @@ _CLOSE = 0.02  # points below the own probe that are next to nothing
 _COLUMNS = ("head", "accuracy", "low", "high", "less own", "low", "high")
 
 
-@checked
+@validate_types
 def write_transfer(
     path: str | Path,
     fitted: AlignmentMap,
@@ -44,7 +44,7 @@ def write_transfer(
     Args:
         path: the HTML file to create or replace.
         fitted: the map.
-        scores: as `isojepa.align.share_probe` gives them.
+        scores: as `isojepa.alignment.share_probe` gives them.
         title: name of the page.
         backwards: whether the map goes from encoder 2 to encoder 1.
         config: what it was made from; may be nested.
@@ -52,14 +52,14 @@ def write_transfer(
     Returns:
         The size of the page in bytes.
     """
-    own, carried = scores["own"], scores["transferred"]
-    lost = own.accuracy - carried.accuracy
+    own_score, carried = scores["own"], scores["transferred"]
+    lost = own_score.accuracy - carried.accuracy
     tone = "good" if lost <= _CLOSE else "fair" if lost <= 5 * _CLOSE else "poor"
     shape = MapShape.of(fitted.singular_values_)
     how = "applied as it is" if backwards else "inverted with a cut" if fitted.pseudo_ else "inverted"
     tiles = {
         "Transferred": Tile("heads", f"{carried.accuracy:.3f}", "accuracy, without a label", tone),
-        "Own probe": Tile("heads", f"{own.accuracy:.3f}", "accuracy, fitted to labels", "plain"),
+        "Own probe": Tile("heads", f"{own_score.accuracy:.3f}", "accuracy, fitted to labels", "plain"),
         "Held-out R²": Tile("map", _r2(scores.r2), "of the map", _tone(scores.r2)),
         "κ(W)": Tile("map", short(fitted.condition_), f"the map is {how}", "plain"),
     }
@@ -86,23 +86,23 @@ def _verdict(lost: float) -> str:
 
 
 def _heads(scores: Sharing) -> Part:
-    known = [one for one in scores.scores if not one.reason]
+    scored = [one for one in scores.scores if not one.reason]
     bars = "".join(
         f'<div class="degree"><span>{escape(one.head)}</span><div>'
         f"{share_bar(k % 5 + 1, Interval(one.accuracy, *one.interval))}</div></div>"
-        for k, one in enumerate(known)
+        for k, one in enumerate(scored)
     )
     figure = (
         '<figure class="degrees scores"><h3>Accuracy of each head <small>on states left out</small></h3>'
         f"{bars}</figure>"
     )
-    words = " ".join(f"{one.head}: {HEADS[one.head]}." for one in known)
+    words = " ".join(f"{one.head}: {HEADS[one.head]}." for one in scored)
     missing = " ".join(f"{one.head}: {one.reason}." for one in scores.scores if one.reason)
     table = ShownTable(
         "heads-table",
         "Every number",
         [(name, k > 0) for k, name in enumerate(_COLUMNS)],
-        [_row(one) for one in known],
+        [_row(one) for one in scored],
         missing,
     )
     head = lead("What each head is worth", "Less own is the difference to the own probe, on the same rows.")
@@ -122,7 +122,7 @@ def _map(shape: MapShape, fitted: AlignmentMap, backwards: bool) -> Part:
         else "Its inverse multiplies by up to κ what encoder 1 does not explain; a map fitted back does not."
     )
     head = lead("The map W", words, key=short(fitted.condition_), of="κ(W)")
-    small = f"Fitted on {fitted.pairs_:,} pairs by {fitted.kind}, between standardised columns."
+    small = f"Fitted on {fitted.pairs_:,} pairs by {fitted.kind}, between standardized columns."
     return Part(section("map", head, grid([chart]), note(small)), [chart])
 
 

@@ -1,6 +1,6 @@
 // ---- The map of all pictures: thumbnails where there is room, dots elsewhere ----
 
-const OVERLAP = 0.92; // of a thumbnail's side: centres nearer than this in both directions are too near
+const OVERLAP = 0.92; // of a thumbnail's side: centers nearer than this in both directions are too near
 const REACH = 14; // how near, in pixels, the pointer must come to a dot
 const CLOSEST = 24; // zoom at most
 const MOVE_MILLISECONDS = 800;
@@ -15,7 +15,7 @@ const big = document.getElementById("big").getContext("2d");
 const count = data.names.length;
 const layouts = data.places;
 const view = { zoom: 1, x: 0, y: 0 }; // the middle of what is seen, in thousandths
-let places = layouts.neighbours.slice(), layout = "neighbours", measure = [1, 1];
+let places = layouts.neighbors.slice(), layout = "neighbors", measure = [1, 1];
 let pen, width, height, focus = null, chosen = null, placed = [], waiting = false;
 
 const thumb = () => Math.min(110, Math.max(26, Math.min(width, height) / 14) * view.zoom ** 0.4);
@@ -253,10 +253,10 @@ function visit(index) {
 }
 
 canvas.addEventListener("keydown", (event) => {
-  const centre = focus === null ? [] : place(focus);
+  const center = focus === null ? [] : place(focus);
   if (event.key in STEPS) visit(beyond(STEPS[event.key]));
-  else if (event.key === "+" || event.key === "=") zoomed(1.6, ...centre);
-  else if (event.key === "-") zoomed(1 / 1.6, ...centre);
+  else if (event.key === "+" || event.key === "=") zoomed(1.6, ...center);
+  else if (event.key === "-") zoomed(1 / 1.6, ...center);
   else if (event.key === "0") showAll();
   else if (event.key === "Escape") look(null);
   else return;

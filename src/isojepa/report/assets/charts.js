@@ -239,7 +239,7 @@ class Chart {
   }
 }
 
-// ---- Heat maps: a number and a colour for each row and column ----
+// ---- Heat maps: a number and a color for each row and column ----
 
 class HeatMap {
   constructor(host, spec) {

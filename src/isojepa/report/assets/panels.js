@@ -5,8 +5,8 @@ const NEIGHBOURHOOD = 0.13; // radius of what is highlighted with it, as a share
 const TURN_MILLISECONDS = 900;
 
 class Panel {
-  constructor(canvas, { symbol, dim, points, centre, half, joined }) {
-    Object.assign(this, { canvas, symbol, dim, points, centre, half, joined });
+  constructor(canvas, { symbol, dim, points, center, half, joined }) {
+    Object.assign(this, { canvas, symbol, dim, points, center, half, joined });
   }
 
   fit() {
@@ -23,7 +23,7 @@ class Panel {
 
   at(x, y) {
     const scale = this.size / 2 / this.half;
-    return [this.size / 2 + (x - this.centre[0]) * scale, this.size / 2 - (y - this.centre[1]) * scale];
+    return [this.size / 2 + (x - this.center[0]) * scale, this.size / 2 - (y - this.center[1]) * scale];
   }
 
   nearest(x, y) {
@@ -36,7 +36,7 @@ class Panel {
     return best;
   }
 
-  neighbours(index) {
+  neighbors(index) {
     const radius = NEIGHBOURHOOD * this.half;
     const [x, y] = [this.points[2 * index], this.points[2 * index + 1]];
     return data.colors.map((_, i) => Math.hypot(this.points[2 * i] - x, this.points[2 * i + 1] - y) < radius);
@@ -90,7 +90,7 @@ function point(panel, event) {
   const box = panel.canvas.getBoundingClientRect();
   const index = panel.nearest(event.clientX - box.left, event.clientY - box.top);
   if (index === (focus && focus.index)) return;
-  focus = index === null ? null : { index, near: panel.neighbours(index) };
+  focus = index === null ? null : { index, near: panel.neighbors(index) };
   showCoordinates();
   requestAnimationFrame(drawPanels);
 }
@@ -128,7 +128,7 @@ function partlyTurned(t) {
   if (t === 0) return raw;
   if (t === 1) return data.turned;
   if (!data.rotation) return raw.map((value, i) => (1 - t) * value + t * data.turned[i]);
-  const { matrix: [[a, b], [c, d]], centre, offset } = data.rotation;
+  const { matrix: [[a, b], [c, d]], center, offset } = data.rotation;
   let part;
   if (a * d - b * c > 0) {
     const angle = t * Math.atan2(b, a);
@@ -140,9 +140,9 @@ function partlyTurned(t) {
   }
   const points = new Array(raw.length);
   for (let i = 0; i < raw.length; i += 2) {
-    const [x, y] = [raw[i] - centre[0], raw[i + 1] - centre[1]];
-    points[i] = x * part[0] + y * part[2] + (1 - t) * centre[0] + t * offset[0];
-    points[i + 1] = x * part[1] + y * part[3] + (1 - t) * centre[1] + t * offset[1];
+    const [x, y] = [raw[i] - center[0], raw[i + 1] - center[1]];
+    points[i] = x * part[0] + y * part[2] + (1 - t) * center[0] + t * offset[0];
+    points[i + 1] = x * part[1] + y * part[3] + (1 - t) * center[1] + t * offset[1];
   }
   return points;
 }

@@ -8,28 +8,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, check_number, checked
+from isojepa.data.images.augmentations import whole
+from isojepa.data.images.cache import Cached
+from isojepa.data.images.image_sets import ImageSet, ImageSubset
+from isojepa.data.images.views import shorter_side
 from isojepa.encoders.backbones import NoAttention
 from isojepa.encoders.model import Encoder, Headed, Model, device_of, evaluating, module_of
-from isojepa.evaluations.features import features_of
-from isojepa.report.looking.components import ColourMaps, Components, colour_maps, components
+from isojepa.probes.features import features_of
+from isojepa.report.looking.components import ColorMaps, Components, color_maps, components
 from isojepa.report.looking.masks import kept_mass
 from isojepa.report.looking.neighbor_map import neighbor_map
 from isojepa.report.looking.neighbors import Agreement, Nearest, agreement, nearest_others
 from isojepa.report.looking.placement import spread_order
 from isojepa.report.looking.thumbnails import squares
 from isojepa.seeds import generator
-from isojepa.worlds.images.augmentations import whole
-from isojepa.worlds.images.cache import Cached
-from isojepa.worlds.images.pictures import Part, Pictures
-from isojepa.worlds.images.views import shorter_side
+from isojepa.validation import check_count, check_number, validate_types
 
 MOST = 4_000  # pictures of a map, whose making takes time with their square
 _THUMB, _LARGE = 56, 192  # sides of pictures in the page, at most
 _FINE = 14  # positions across a map that are worth enlarging pictures for
 _TIMES = 4  # how much they are enlarged at most
 _AT_ONCE = 8  # large pictures
-_COLLAPSED = 1e-3  # deviation of features against their length
+_COLLAPSED = 1e-3  # std of features relative to their length
 Progress = Callable[[int, int, str], None]
 
 
@@ -75,7 +75,7 @@ class Look:
         total: pictures of the data, of which some were taken.
         size, map_size: side of the squares that features and maps were computed from.
         dim: of the features.
-        spread: deviation of the features against their length; NaN for one picture.
+        spread: standard deviation (std) of the features relative to their length; NaN for one picture.
         names: of the pictures taken.
         labels: (pictures,) of them, and `classes` their names; None where there are none.
         thumbnails: uint8 (pictures, side, side, 3).
@@ -87,7 +87,7 @@ class Look:
         shown: numbers of those pictures that are looked at one by one.
         large: uint8 (shown, side, side, 3).
         frames: uint8 (frames, side, side, 3) of a clip; none without one.
-        maps: colours of the positions of what is shown, then of the frames; or None, and `no_maps` why.
+        maps: colors of the positions of what is shown, then of the frames; or None, and `no_maps` why.
         attention: over the frames, or over what is shown; or None, and `no_attention` why.
     """
 
@@ -108,7 +108,7 @@ class Look:
     shown: np.ndarray
     large: np.ndarray
     frames: np.ndarray
-    maps: ColourMaps | None
+    maps: ColorMaps | None
     no_maps: str
     attention: Attention | None
     no_attention: str
@@ -119,12 +119,12 @@ class Look:
         return self.spread < _COLLAPSED
 
 
-@checked
+@validate_types
 def look(
     model: Encoder | Model,
-    pictures: Pictures,
+    pictures: ImageSet,
     *,
-    clip: Pictures | None = None,
+    clip: ImageSet | None = None,
     count: int = 600,
     shown: int = 12,
     neighbors: int = 8,
@@ -145,7 +145,7 @@ def look(
             and attention where it, or the backbone of a `Headed` model, has methods `maps` and `attention`.
         pictures: what it sees.
         clip: frames in their order, for attention.
-        count: pictures of the map and of neighbours, drawn at random; 4,000 at most.
+        count: pictures of the map and of neighbors, drawn at random; 4,000 at most.
         shown: of them, pictures that are looked at one by one, of each class in turn where there are labels.
         neighbors: of each of those.
         size: side of the square that the model sees; by default the shorter side of the pictures.
@@ -153,7 +153,7 @@ def look(
             across or more, four times at most, where the backbone takes it.
         share: of the attention that masks hold, in (0, 1].
         channels: that the model takes, 1 or 3; by default those of the pictures.
-        mean, std: of each channel, that pictures are normalised by; by default the pictures' own.
+        mean, std: of each channel, that pictures are normalized by; by default the pictures' own.
         batch: pictures at once.
         seed: draws the pictures.
         progress: is called with done, total and what is next.
@@ -168,23 +168,23 @@ def look(
     check_count("shown", shown)
     size = shorter_side(pictures) if size is None else check_count("size", size)
     channels = pictures.channels if channels is None else channels
-    seen = Part(pictures, channels=channels)
-    mean, std = seen.mean if mean is None else mean, seen.std if std is None else std
+    images = ImageSubset(pictures, channels=channels)
+    mean, std = images.mean if mean is None else mean, images.std if std is None else std
     ids = torch.randperm(len(pictures), generator=generator(seed, "look"))[:count]
     labels = None if pictures.labels is None else pictures.labels[ids].numpy()
     chosen = in_turn(labels, len(ids))[:shown]
-    x = features_of(model, seen, size, batch, ids=ids, mean=mean, std=std, progress=progress)
+    x = features_of(model, images, size, batch, ids=ids, mean=mean, std=std, progress=progress)
     bad = int((~np.isfinite(x).all(1)).sum())
     if bad:
         raise ValueError(f"features must be finite, got NaN or Inf for {bad} of {len(x)} pictures")
     progress(0, 1, "maps")
-    sets = [whole_at(seen, ids[torch.from_numpy(chosen)], mean, std)]
+    sets = [whole_at(images, ids[torch.from_numpy(chosen)], mean, std)]
     if clip is not None:
-        frames = Part(clip, channels=channels)
+        frames = ImageSubset(clip, channels=channels)
         sets.append(whole_at(frames, torch.arange(len(frames)), mean, std))
     maps, no_maps, found_size = _maps(model, sets, size, map_size)
     attention, no_attention = _attention(model, sets[-1], found_size, share)
-    progress(0, 1, "neighbours")
+    progress(0, 1, "neighbors")
     nearest = nearest_others(x, neighbors)
     classed = labels is not None and len(np.unique(labels)) > 1
     places = neighbor_map(x)
@@ -231,7 +231,7 @@ def in_turn(labels: np.ndarray | None, count: int) -> np.ndarray:
 
 
 def whole_at(
-    pictures: Pictures, ids: Tensor, mean: Sequence[float], std: Sequence[float]
+    pictures: ImageSet, ids: Tensor, mean: Sequence[float], std: Sequence[float]
 ) -> Callable[[int], Tensor]:
     """What gives the pictures as a model sees them, at a size."""
     return lambda size: whole(pictures.read(ids), size, mean, std)
@@ -245,20 +245,20 @@ def _parts(model: Any) -> tuple[Any, ...]:
 
 def _maps(
     model: Any, sets: Sequence[Callable[[int], Tensor]], size: int, wanted: int | None
-) -> tuple[ColourMaps | None, str, int]:
-    """Colours of the maps, or why there are none; and the size of pictures that they are of."""
+) -> tuple[ColorMaps | None, str, int]:
+    """Colors of the maps, or why there are none; and the size of pictures that they are of."""
     part = next((one for one in _parts(model) if isinstance(one, Mapped)), None)
     if part is None:
         return None, "This model has no method maps(x), so nothing is known of single positions.", size
     try:
         if wanted is None:
             wanted = _finer(part, model, sets[0], size)
-        found = np.concatenate([_run(model, part.maps, made(wanted)) for made in sets])
+        feature_maps = np.concatenate([_run(model, part.maps, made(wanted)) for made in sets])
     except ValueError as error:
         if wanted not in (None, size):
             raise  # the size was asked for
         return None, f"This model has no maps: {error}.", size
-    return colour_maps(found), "", wanted
+    return color_maps(feature_maps), "", wanted
 
 
 def _finer(part: Mapped, model: Any, made: Callable[[int], Tensor], size: int) -> int:
@@ -295,8 +295,8 @@ def _attention(
 def _run(model: Any, method: Callable[[Tensor], Tensor], x: Tensor) -> np.ndarray:
     device = device_of(model)
     with evaluating(model), torch.no_grad():
-        found = [_checked(method(part.to(device)), part) for part in x.split(_AT_ONCE)]
-    return torch.cat(found).numpy()
+        outputs = [_checked(method(part.to(device)), part) for part in x.split(_AT_ONCE)]
+    return torch.cat(outputs).numpy()
 
 
 def _checked(found: Any, x: Tensor) -> Tensor:
@@ -314,13 +314,13 @@ def _spread(x: np.ndarray) -> float:
     return float(np.sqrt(np.square(rows - rows.mean(0)).sum(1).mean() / length)) if length else 0.0
 
 
-def _names(pictures: Pictures, ids: Tensor) -> tuple[str, ...]:
+def _names(pictures: ImageSet, ids: Tensor) -> tuple[str, ...]:
     """Names of the files, or the numbers of pictures that have none."""
     if isinstance(pictures, Cached):
-        known = pictures.names
-        return tuple(known[number] for number in ids.tolist())
+        available = pictures.names
+        return tuple(available[number] for number in ids.tolist())
     return tuple(f"picture {number}" for number in ids.tolist())
 
 
-def _side(pictures: Pictures, most: int) -> int:
+def _side(pictures: ImageSet, most: int) -> int:
     return max(16, min(most, shorter_side(pictures)))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from isojepa.arguments import check_number, checked
+from isojepa.validation import check_number, validate_types
 
 
-@checked
+@validate_types
 def kept_mass(weights: np.ndarray, share: float = 0.6) -> np.ndarray:
     """The largest weights of each map that together are at least a share of its sum.
 
@@ -31,8 +31,8 @@ def kept_mass(weights: np.ndarray, share: float = 0.6) -> np.ndarray:
     order = np.argsort(-flat, axis=-1, kind="stable")
     ranked = np.take_along_axis(flat, order, -1)
     before = np.cumsum(ranked, -1) - ranked
-    wanted = share * flat.sum(-1, keepdims=True)
+    target_mass = share * flat.sum(-1, keepdims=True)
     rounding = 1 - 1e-12  # a sum that reaches the share but for its last bit has reached it
-    kept = np.zeros(flat.shape, dtype=bool)
-    np.put_along_axis(kept, order, before < wanted * rounding, -1)
-    return kept.reshape(weights.shape)
+    selected = np.zeros(flat.shape, dtype=bool)
+    np.put_along_axis(selected, order, before < target_mass * rounding, -1)
+    return selected.reshape(weights.shape)

@@ -1,13 +1,13 @@
-r"""A plane in which neighbours stay together: t-SNE (van der Maaten and Hinton, 2008), exact, begun from PCA.
+r"""A plane in which neighbors stay together: t-SNE (van der Maaten and Hinton, 2008), exact, begun from PCA.
 
-With p_ij how likely i and j are neighbours among the features, whose widths give every row the same
+With p_ij how likely i and j are neighbors among the features, whose widths give every row the same
 perplexity, and
 
     q_ij = (1 + ||y_i - y_j||^2)^-1 / sum_kl (1 + ||y_k - y_l||^2)^-1,
 
 the places y minimise KL(p || q), by gradient descent with momentum and gains, p exaggerated twelvefold at
 first. Nothing is drawn at random: the same features give the same map. Distances are between directions, as
-neighbours are by cosine. What is near on it is near in the features, mostly; distances between groups and
+neighbors are by cosine. What is near on it is near in the features, mostly; distances between groups and
 their sizes mean nothing. Memory and time of a step grow with the square of the number of rows.
 """
 
@@ -15,23 +15,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.arguments import check_count, check_number, checked
-from isojepa.evaluations.probes import directions
+from isojepa.probes.linear import directions
 from isojepa.report.looking.components import components
+from isojepa.validation import check_count, check_number, validate_types
 
 PERPLEXITY = 30.0
 _EXAGGERATION, _EARLY = 12.0, 200  # of p, and for how many steps
 _HALVINGS = 50  # of the interval in which a width is looked for
-_START = 1e-4  # deviation of the first axis at the start
+_START = 1e-4  # std of the first axis at the start
 
 
-@checked
+@validate_types
 def neighbor_map(features: np.ndarray, perplexity: float = PERPLEXITY, steps: int = 600) -> np.ndarray:
     """Places in a plane by t-SNE.
 
     Args:
         features: (n, dim) finite numbers.
-        perplexity: about how many neighbours count; a third of the others where there are fewer.
+        perplexity: about how many neighbors count; a third of the others where there are fewer.
         steps: of the descent.
 
     Returns:
@@ -56,8 +56,8 @@ def neighbor_map(features: np.ndarray, perplexity: float = PERPLEXITY, steps: in
         gains = torch.where(slope.sign() == speed.sign(), gains * 0.8, gains + 0.2).clamp_min_(0.01)
         speed = (0.5 if early else 0.8) * speed - rate * gains * slope
         y = y + speed
-    found: np.ndarray = (y - y.mean(0)).double().numpy()
-    return found
+    layout: np.ndarray = (y - y.mean(0)).double().numpy()
+    return layout
 
 
 def joint(rows: Tensor, perplexity: float) -> Tensor:
@@ -69,12 +69,12 @@ def joint(rows: Tensor, perplexity: float) -> Tensor:
     low = torch.zeros(len(rows), 1, dtype=torch.float64)
     high = torch.full_like(low, torch.inf)
     beta = 1 / finite.mean(1, keepdim=True).clamp_min(1e-12)
-    wanted = float(np.log(perplexity))
+    target_entropy = float(np.log(perplexity))
     for _ in range(_HALVINGS):
         weights = (-beta * squares).exp_()
         total = weights.sum(1, keepdim=True)
         mean = (weights * finite).sum(1, keepdim=True) / total
-        wide = total.log() + beta * mean > wanted  # its entropy is too large: a narrower one
+        wide = total.log() + beta * mean > target_entropy  # its entropy is too large: a narrower one
         low, high = torch.where(wide, beta, low), torch.where(wide, high, beta)
         beta = torch.where(high.isinf(), beta * 2, (low + high) / 2)
     weights = (-beta * squares).exp_()
@@ -88,5 +88,5 @@ def gradient(y: Tensor, p: Tensor) -> Tensor:
     near = torch.addmm(lengths[:, None] + lengths, y, y.T, alpha=-2).clamp_min_(0).add_(1).reciprocal_()
     near.fill_diagonal_(0)
     pull = near * (p - near / near.sum())
-    found: Tensor = 4 * (pull.sum(1, keepdim=True) * y - pull @ y)
-    return found
+    gradient: Tensor = 4 * (pull.sum(1, keepdim=True) * y - pull @ y)
+    return gradient

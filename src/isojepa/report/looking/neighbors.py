@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.arguments import check_count, checked
-from isojepa.evaluations.probes import directions
+from isojepa.probes.linear import directions
+from isojepa.validation import check_count, validate_types
 
 _ROWS = 1_024  # of a block of cosines
 
@@ -29,15 +29,15 @@ class Agreement:
     """How often the nearest others are of the same class.
 
     Attributes:
-        share: of all rows' neighbours; every row counts alike.
-        chance: the share that neighbours drawn at random would have.
+        share: of all rows' neighbors; every row counts alike.
+        chance: the share that neighbors drawn at random would have.
     """
 
     share: float
     chance: float
 
 
-@checked
+@validate_types
 def nearest_others(features: np.ndarray, k: int) -> Nearest:
     """The k rows with the largest cosine to each row, itself left out.
 
@@ -62,22 +62,22 @@ def nearest_others(features: np.ndarray, k: int) -> Nearest:
     for start in range(0, len(rows), _ROWS):
         products = rows[start : start + _ROWS] @ rows.T
         products.diagonal(start).fill_(-torch.inf)  # who is nearest to oneself is known
-        found = products.topk(k, dim=1)
-        ids.append(found.indices)
-        cosines.append(found.values)
+        nearest = products.topk(k, dim=1)
+        ids.append(nearest.indices)
+        cosines.append(nearest.values)
     return Nearest(torch.cat(ids).numpy(), torch.cat(cosines).numpy())
 
 
-@checked
+@validate_types
 def agreement(ids: np.ndarray, labels: np.ndarray) -> Agreement:
-    """How often neighbours are of one's own class.
+    """How often neighbors are of the same class.
 
     Args:
-        ids: (n, k) numbers of each row's neighbours, one at least.
+        ids: (n, k) numbers of each row's neighbors, one at least.
         labels: (n,) whole numbers.
 
     Raises:
-        ValueError: there are no neighbours, or not as many labels as rows.
+        ValueError: there are no neighbors, or not as many labels as rows.
 
     Example:
         >>> agreement(np.array([[1], [0], [0]]), np.array([4, 4, 7]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.files import write_text
+from isojepa.io import write_text
 from isojepa.report.colors import COLORS, polar_colors
 from isojepa.report.looking import sections
 from isojepa.report.looking.look import Look
@@ -27,7 +27,7 @@ from isojepa.version import __version__
 _STYLES = ("page.css", "lines.css", "look.css")
 _SCRIPTS = ("start.js", "look.js", "atlas.js")
 _FLAT = 1e-6  # of a box's longer side, below which the other is none
-_NEAR = 5  # neighbours that lines on the map lead to
+_LINES_TO_NEIGHBORS = 5  # neighbors that lines on the map lead to
 _NUMBERS = {"probe": "linear probe", "knn": "20-NN", "rankme": "RankMe", "loss": "loss"}
 
 
@@ -95,15 +95,15 @@ def _drawn(look: Look, columns: int) -> dict[str, Any]:
         "labels": look.labels.tolist() if look.labels is not None else None,
         "classes": list(look.classes) if labelled else [],
         "colors": class_colors(len(look.classes)) if labelled else [],
-        "places": {"neighbours": _scaled(look.places), "axes": _scaled(look.plane.scores)},
-        "aspect": {"neighbours": None, "axes": _aspect(look.plane.scores)},
+        "places": {"neighbors": _scaled(look.places), "axes": _scaled(look.plane.scores)},
+        "aspect": {"neighbors": None, "axes": _aspect(look.plane.scores)},
         "order": look.order.tolist(),
-        "nearest": look.nearest.ids[:, :_NEAR].tolist(),
+        "nearest": look.nearest.ids[:, :_LINES_TO_NEIGHBORS].tolist(),
     }
 
 
 def class_colors(count: int) -> list[str]:
-    """A colour for each class: those of lines for a few, hues at even distances for more.
+    """A color for each class: those of lines for a few, hues at even distances for more.
 
     Example:
         >>> class_colors(2), len(set(class_colors(30)))
@@ -121,8 +121,8 @@ def _scaled(points: np.ndarray) -> list[int]:
     middle = (points.max(0) + points.min(0)) / 2
     half = np.abs(points - middle).max(0)
     half[half <= _FLAT * half.max()] = 1.0  # a line, or one point
-    found: list[int] = ((points - middle) / half * 1000).round().astype(int).ravel().tolist()
-    return found
+    coordinates: list[int] = ((points - middle) / half * 1000).round().astype(int).ravel().tolist()
+    return coordinates
 
 
 def _aspect(points: np.ndarray) -> float:
@@ -142,7 +142,7 @@ def _verdict(look: Look, model: str) -> str:
     if look.agreement is not None:
         k = look.nearest.ids.shape[1]
         return (
-            f"{rounded(look.agreement.share)} of the {k} nearest neighbours are of a picture's own class; "
+            f"{rounded(look.agreement.share)} of the {k} nearest neighbors are of a picture's own class; "
             f"by chance it would be {rounded(look.agreement.chance)}."
         )
     pictures = "one picture" if len(look.names) == 1 else f"{len(look.names):,} pictures"
@@ -177,8 +177,8 @@ def _collapse(look: Look) -> str:
 
 def _tiles(look: Look) -> str:
     """The sections at a glance."""
-    agreed, found = look.agreement, look.attention
-    shown = [
+    agreed, attention_maps = look.agreement, look.attention
+    tiles = [
         (
             "map",
             "All pictures",
@@ -186,26 +186,28 @@ def _tiles(look: Look) -> str:
             f"the two main axes have {rounded(sum(look.plane.shares))} of the variance",
         ),
         (
-            "neighbours",
-            "Neighbours",
+            "neighbors",
+            "Neighbors",
             rounded(agreed.share) if agreed else "",
-            f"of one's own class; by chance {rounded(agreed.chance)}" if agreed else "no classes to compare",
+            f"of the same class; by chance {rounded(agreed.chance)}" if agreed else "no classes to compare",
         ),
         (
             "maps",
             "What is where",
             "" if look.maps is None else "{1} × {2}".format(*look.maps.first.shape),
-            "no maps of positions" if look.maps is None else "positions in three colours",
+            "no maps of positions" if look.maps is None else "positions in three colors",
         ),
         (
             "attention",
             "Where [CLS] looks",
-            rounded(float(found.covered[0])) if found else "",
-            f"of the patches hold {rounded(found.share)} of the attention" if found else "no [CLS] attention",
+            rounded(float(attention_maps.covered[0])) if attention_maps else "",
+            f"of the patches hold {rounded(attention_maps.share)} of the attention"
+            if attention_maps
+            else "no [CLS] attention",
         ),
     ]
     return "".join(
         f'<a class="tile plain" href="#{name}"><span>{escape(title)}</span><b>{escape(value or "–")}</b>'
         f"<small>{escape(words)}</small></a>"
-        for name, title, value, words in shown
+        for name, title, value, words in tiles
     )

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from isojepa.arguments import checked
+from isojepa.validation import validate_types
 
 
-@checked
+@validate_types
 def spread_order(points: np.ndarray) -> np.ndarray:
     """The order of farthest points: the one nearest to the mean, then always the farthest from all before.
 
-    Whoever goes through it and places what still has room shows the outlines of a map with a few and fills it
+    Placing items in this order while there is room shows the outlines of a map with a few and fills it
     with more, whatever the zoom.
 
     Args:

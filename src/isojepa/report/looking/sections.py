@@ -1,4 +1,4 @@
-"""The sections of a look, each a piece of HTML: maps, attention, neighbours, and the map of all pictures."""
+"""The sections of a look, each a piece of HTML: maps, attention, neighbors, and the map of all pictures."""
 
 from html import escape
 
@@ -13,20 +13,20 @@ _LONGEST = 60  # letters of a name that are shown
 
 
 def maps(look: Look) -> str:
-    """The positions of pictures in the colours of three principal components."""
+    """The positions of pictures in the colors of three principal components."""
     title = "What is where"
     if look.maps is None:
         return section("maps", _head(title), missing(look.no_maps))
     height, width = look.maps.first.shape[1:]
     sentence = (
-        f"Each position of {_pictures(len(look.shown))} in three colours: what has one colour is alike to "
-        "the model. The colours mean the same in every picture."
+        f"Each position of {_pictures(len(look.shown))} in three colors: what has one color is alike to "
+        "the model. The colors mean the same in every picture."
     )
     choices = _choice(
         "seen",
         "Show",
         (
-            ("colours", "three components as colours"),
+            ("colors", "three components as colors"),
             ("first", "first component"),
             ("foreground", "foreground"),
         ),
@@ -52,14 +52,14 @@ def maps(look: Look) -> str:
 def attention(look: Look) -> str:
     """Where [CLS] looks."""
     title = "Where [CLS] looks"
-    found = look.attention
-    if found is None:
+    attention = look.attention
+    if attention is None:
         return section("attention", _head(title), missing(look.no_attention))
-    heads = found.masks.shape[1] - 1
+    heads = attention.masks.shape[1] - 1
     sentence = (
-        f"Of the mean over heads, {rounded(found.share)} of the attention lies on "
-        f"{rounded(float(found.covered[0]))} of the patches; if it were spread evenly, it would be on "
-        f"{rounded(found.share)} of them."
+        f"Of the mean over heads, {rounded(attention.share)} of the attention lies on "
+        f"{rounded(float(attention.covered[0]))} of the patches; spread evenly, it would be on "
+        f"{rounded(attention.share)} of them."
     )
     names = ["mean of all heads", *(f"head {head + 1}" for head in range(heads))]
     choices = _choice("head", "Attention of", tuple((str(k), name) for k, name in enumerate(names)))
@@ -69,7 +69,7 @@ def attention(look: Look) -> str:
     for k, picture in enumerate(pixels):
         what = f"frame {k + 1}" if clip else _told(look, int(look.shown[k]))
         masks = "".join(
-            f'<img class="mask" data-head="{head}" alt="" src="{address(_shade(found.masks[k, head]))}"'
+            f'<img class="mask" data-head="{head}" alt="" src="{address(_shade(attention.masks[k, head]))}"'
             f"{' hidden' if head else ''}>"
             for head in range(heads + 1)
         )
@@ -77,11 +77,11 @@ def attention(look: Look) -> str:
         figures.append(f'<figure><div class="over">{image}{masks}</div>{_caption(what)}</figure>')
     play = '<button id="play" type="button" aria-pressed="false">Play</button>' if clip else ""
     shares = " · ".join(
-        f"{name} {rounded(float(share))}" for name, share in zip(names, found.covered, strict=True)
+        f"{name} {rounded(float(share))}" for name, share in zip(names, attention.covered, strict=True)
     )
     note = (
         f"The last block's attention of [CLS] to the patches. Bright: the fewest patches that hold "
-        f"{rounded(found.share)} of it. Share of patches that they are: {shares}."
+        f"{rounded(attention.share)} of it. Share of patches that they are: {shares}."
     )
     kind = "frames clip" if clip else "frames"
     return section(
@@ -95,9 +95,9 @@ def attention(look: Look) -> str:
 
 def neighbors(look: Look) -> str:
     """The nearest others of some pictures."""
-    title = "Nearest neighbours"
+    title = "Nearest neighbors"
     if not look.nearest.ids.shape[1]:
-        return section("neighbours", _head(title), missing("One picture alone has no neighbours."))
+        return section("neighbors", _head(title), missing("One picture alone has no neighbors."))
     k = look.nearest.ids.shape[1]
     if look.agreement is not None:
         sentence = (
@@ -112,7 +112,7 @@ def neighbors(look: Look) -> str:
     rows = "".join(_row(look, int(query), place) for place, query in enumerate(look.shown))
     marked = " A check mark: the class is that of the query." * (look.agreement is not None)
     note = f"Cosines of the features, {look.dim} dimensions, written below each.{marked}"
-    return section("neighbours", lead(title, sentence), f'<div class="rows">{rows}</div>', _note(note))
+    return section("neighbors", lead(title, sentence), f'<div class="rows">{rows}</div>', _note(note))
 
 
 def atlas(look: Look) -> str:
@@ -120,10 +120,10 @@ def atlas(look: Look) -> str:
     axes = [rounded(share) for share in look.plane.shares]
     sentence = (
         f"{_pictures(len(look.names)).capitalize()} by their features: point at one to see it large, with "
-        "lines to its nearest neighbours."
+        "lines to its nearest neighbors."
     )
     choices = _choice(
-        "layout", "Places by", (("neighbours", "neighbours (t-SNE)"), ("axes", "two main axes (PCA)"))
+        "layout", "Places by", (("neighbors", "neighbors (t-SNE)"), ("axes", "two main axes (PCA)"))
     )
     buttons = "".join(
         f'<button type="button" id="{name}" aria-label="{label}">{sign}</button>'
@@ -140,7 +140,7 @@ def atlas(look: Look) -> str:
         )
     note = (
         "Keys: arrows go from picture to picture, + and − zoom, 0 shows all, Escape lets go. Drag to move; "
-        "the wheel zooms once the map was clicked. By neighbours, what is near is near in the features, "
+        "the wheel zooms once the map was clicked. By neighbors, what is near is near in the features, "
         "mostly, but distances between groups and their sizes mean nothing. The two main axes are a plain "
         f"projection, with {axes[0]} and {axes[1]} of the variance."
     )
@@ -178,25 +178,25 @@ def rounded(share: float) -> str:
 
 
 def _row(look: Look, query: int, place: int) -> str:
-    """A query and its neighbours."""
-    own = None if look.labels is None else int(look.labels[query])
+    """A query and its neighbors."""
+    own_label = None if look.labels is None else int(look.labels[query])
     cells = []
     for other, cosine in zip(look.nearest.ids[query], look.nearest.cosines[query], strict=True):
         what, mark, tone = _told(look, int(other)), "", "plain"
-        if own is not None and look.labels is not None and look.agreement is not None:
-            same = int(look.labels[other]) == own
+        if own_label is not None and look.labels is not None and look.agreement is not None:
+            same = int(look.labels[other]) == own_label
             mark, tone = ("✓ ", "good") if same else ("", "plain")
-        image = _image(look.thumbnails[other], f"neighbour: {what}, cosine {cosine:.3f}")
+        image = _image(look.thumbnails[other], f"neighbor: {what}, cosine {cosine:.3f}")
         label = "" if look.labels is None else look.classes[int(look.labels[other])]
         cells.append(
             f'<li class="{tone}">{image}<span title="{escape(what)}"><b>{mark}{escape(_cut(label, 18))}</b> '
             f"<small>{cosine:.3f}</small></span></li>"
         )
-    told = _told(look, query)
-    image = _image(look.large[place], f"query: {told}")
-    name = escape(_cut(told))
+    caption = _told(look, query)
+    image = _image(look.large[place], f"query: {caption}")
+    name = escape(_cut(caption))
     return (
-        f'<div class="row"><figure class="query">{image}<figcaption title="{escape(told)}">{name}'
+        f'<div class="row"><figure class="query">{image}<figcaption title="{escape(caption)}">{name}'
         f'</figcaption></figure><ol style="--across: {len(cells)}">{"".join(cells)}</ol></div>'
     )
 
@@ -206,7 +206,7 @@ def _pair(look: Look, index: int, picture: np.ndarray, what: str) -> str:
     assert look.maps is not None
     first = np.repeat(look.maps.first[index][..., None], 3, -1)
     ways = {
-        "colours": (_bytes(look.maps.colours[index]), "positions in the colours of three components"),
+        "colors": (_bytes(look.maps.colors[index]), "positions in the colors of three components"),
         "first": (_bytes(first), "the first component, white where it is largest"),
     }
     images = "".join(
@@ -270,8 +270,8 @@ def _enlarged(look: Look) -> str:
 
 
 def _bytes(values: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (255 * values).round().astype(np.uint8)
-    return found
+    bytes_of_image: np.ndarray = (255 * values).round().astype(np.uint8)
+    return bytes_of_image
 
 
 def _shade(mask: np.ndarray) -> np.ndarray:

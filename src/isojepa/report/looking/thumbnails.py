@@ -9,21 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.vision import import_pillow
-from isojepa.worlds.images.augmentations import whole
-from isojepa.worlds.images.pictures import Pictures
+from isojepa.data.images.augmentations import whole
+from isojepa.data.images.image_sets import ImageSet
+from isojepa.importing import import_pillow
 
 _AT_ONCE = 64
 _QUALITY = 88
 
 
-def squares(pictures: Pictures, ids: Tensor, side: int) -> np.ndarray:
+def squares(pictures: ImageSet, ids: Tensor, side: int) -> np.ndarray:
     """Pictures as evaluations cut them, the square in the middle: uint8 (n, side, side, 3)."""
-    found = [np.zeros((0, side, side, 3), dtype=np.uint8)]
+    thumbnails = [np.zeros((0, side, side, 3), dtype=np.uint8)]
     for part in ids.split(_AT_ONCE):
         cut = whole(pictures.read(part), side, (0.0,), (1.0,)).clamp(0, 1)  # rounding
-        found.append((255 * cut).round().to(torch.uint8).expand(-1, 3, -1, -1).movedim(1, -1).numpy())
-    return np.concatenate(found)
+        thumbnails.append((255 * cut).round().to(torch.uint8).expand(-1, 3, -1, -1).movedim(1, -1).numpy())
+    return np.concatenate(thumbnails)
 
 
 def address(pixels: np.ndarray, *, photo: bool = False) -> str:

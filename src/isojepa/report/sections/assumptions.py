@@ -33,7 +33,7 @@ _TITLES = {
     "variance": "Variances, largest first",
     "pairs": "Distance correlation of each pair",
 }
-_LEAST = 3  # numbers of a kind from which they are drawn
+_MIN_POINTS = 3  # numbers of a kind from which they are drawn
 
 
 def assumptions(certificate: Certificate) -> Part:
@@ -42,12 +42,12 @@ def assumptions(certificate: Certificate) -> Part:
     if not items:
         head = lead("Assumptions", "Whether this world is one that the theorems speak of was not checked.")
         return Part(section("assumptions", head, missing("No assumption was measured.", *_HINT)))
-    found = tally(certificate)
-    tone = "poor" if "fails" in found else "fair" if "unclear" in found else "good"
+    counts = tally(certificate)
+    tone = "poor" if "fails" in counts else "fair" if "unclear" in counts else "good"
     head = lead(
         "Assumptions",
         _sentence(certificate),
-        key=f"{len(found.get('holds', []))} of {len(items)} hold",
+        key=f"{len(counts.get('holds', []))} of {len(items)} hold",
         of=f"measured on the {measured_on(certificate)}",
         tone=tone,
     )
@@ -128,7 +128,7 @@ def _details(item: Assumption, name: str) -> tuple[str, list[Chart]]:
         groups.setdefault(_kind(label), []).append((label, value))
     facts, charts = "", []
     for place, (kind, entries) in enumerate(groups.items()):
-        if len(entries) < _LEAST:
+        if len(entries) < _MIN_POINTS:
             facts += "".join(
                 f"<dt>{escape(label)}</dt><dd>{escape(number(value))}</dd>" for label, value in entries
             )

@@ -7,7 +7,6 @@ from html import escape
 
 from isojepa.certificates.bound import Bound
 from isojepa.certificates.certificate import Certificate
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.rho import WORDS, BoundCurve
 from isojepa.certificates.verdicts import listed
 from isojepa.report.charts import Chart, Part, Reference, Series
@@ -15,13 +14,14 @@ from isojepa.report.formulas import LINES
 from isojepa.report.lines import equation, lines, sentence_of, signs
 from isojepa.report.numbers import number, percent, percent_span, short, span, with_span
 from isojepa.report.sections.lead import lead, missing, section
+from isojepa.statistics.intervals import Interval
 
 _TIGHT = 0.1
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a stacked bar: what it is, how long, and the number of its colour."""
+    """A part of a stacked bar: what it is, how long, and the number of its color."""
 
     name: str
     value: float
@@ -30,19 +30,21 @@ class Piece:
 
 def bound(certificate: Certificate) -> Part:
     """The section of the bound, or why there is none."""
-    found = [line for line in certificate.lines() if line.section == "bound"]
+    number_lines = [line for line in certificate.lines() if line.section == "bound"]
     measured = certificate.bound
     if measured is None:
         reason = certificate.bound_missing or "it was not asked for"
         head = lead("Bound", "There is no bound on the error here.")
         gap = missing(sentence_of(f"No bound: {signs(reason)}"), *_hint(certificate, reason))
-        return Part(section("bound", head, gap, equation(LINES[_NAME], "Theorem 3"), lines(found)))
+        return Part(section("bound", head, gap, equation(LINES[_NAME], "Theorem 3"), lines(number_lines)))
     head = lead("Bound", _sentence(certificate, measured), **_key(certificate, measured))
     curve = [] if certificate.curve is None else [_curve(certificate, measured, certificate.curve)]
     figures = "".join(chart.figure() for chart in curve)
     figures += _against(certificate, measured) + _made_of(certificate, measured)
     charts = f'<div class="charts">{figures}</div>'
-    return Part(section("bound", head, equation(LINES[_NAME], "Theorem 3"), charts, lines(found)), curve)
+    return Part(
+        section("bound", head, equation(LINES[_NAME], "Theorem 3"), charts, lines(number_lines)), curve
+    )
 
 
 _NAME = "bound D + (eps + D)^2"
@@ -86,10 +88,10 @@ def _hint(certificate: Certificate, reason: str) -> tuple[str, ...]:
     if "rho" not in reason:
         return ()
     if certificate.correlation is not None:
-        known = "Pass the correlation of the latents across a pair, if you know it."
-        return (known, "certify(..., rho=0.95)", "isojepa certify ... --rho 0.95")
-    asked = "Pass the embeddings of the second view of each pair, and the correlation ρ of their latents."
-    return (asked, "certify(h, next=h_next, rho=0.95)", _COMMAND)
+        rho_hint = "Pass the correlation of the latents across a pair, if you know it."
+        return (rho_hint, "certify(..., rho=0.95)", "isojepa certify ... --rho 0.95")
+    advice = "Pass the embeddings of the second view of each pair, and the correlation ρ of their latents."
+    return (advice, "certify(h, next=h_next, rho=0.95)", _COMMAND)
 
 
 _COMMAND = "isojepa certify h.npy --next h_next.npy --rho 0.95"
@@ -219,10 +221,10 @@ def _made_of(certificate: Certificate, measured: Bound) -> str:
 def _stack(label: str, pieces: Sequence[Piece]) -> str:
     """One bar; pieces of no length are named but not drawn."""
     total = math.fsum(piece.value for piece in pieces)
-    drawn = total > 0 and math.isfinite(total)
+    is_drawn = total > 0 and math.isfinite(total)
     boxes, keys = "", ""
     for piece in pieces:
-        share = 100 * piece.value / total if drawn else 0.0
+        share = 100 * piece.value / total if is_drawn else 0.0
         color = f"--color:var(--line-{piece.color})"
         if share > 0:
             boxes += f'<div style="width:{share:.4g}%;{color}"></div>'

@@ -28,9 +28,9 @@ def lead(
 
 def missing(reason: str, hint: str = "", *commands: str) -> str:
     """Why something is not there, and what to pass to get it, in Python and on the command line."""
-    asked = f"<p>{escape(hint)}</p>" if hint else ""
-    shown = "".join(f"<p><code>{escape(command)}</code></p>" for command in commands)
-    return f'<div class="missing"><p>{escape(reason)}</p>{asked}{shown}</div>'
+    hint_html = f"<p>{escape(hint)}</p>" if hint else ""
+    commands_html = "".join(f"<p><code>{escape(command)}</code></p>" for command in commands)
+    return f'<div class="missing"><p>{escape(reason)}</p>{hint_html}{commands_html}</div>'
 
 
 def notes(texts: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ _SHOWN = 64  # axes of a chart
 
 
 def named(found: NamedLatents | None) -> Part:
-    """The section of named latents; nothing where nobody asked."""
+    """The section of identified latents; empty unless requested."""
     if found is None:
         return Part("")
     count, of = found.count, len(found.axes)
@@ -24,8 +24,8 @@ def named(found: NamedLatents | None) -> Part:
         tone=named_tone(found),
     )
     charts = _charts(found.axes[:_SHOWN])
-    told = notes(signs(note) for note in found.notes())
-    return Part(section("named", head, told, grid(charts), lines(found.lines())), charts)
+    footnotes = notes(signs(note) for note in found.notes())
+    return Part(section("named", head, footnotes, grid(charts), lines(found.lines())), charts)
 
 
 def named_tone(found: NamedLatents) -> str:
@@ -43,7 +43,7 @@ def match_tone(found: NamedLatents) -> str:
 
 
 def _charts(axes: Sequence[NamedAxis]) -> list[Chart]:
-    """What tells axes apart: their correlation across a pair, and how far they are from normal."""
+    """What identifies axes: their correlation across a pair, and how far they are from normal."""
     places = [axis.number for axis in axes]
     labels = [f"axis {axis.number}" for axis in axes]
 
@@ -51,17 +51,17 @@ def _charts(axes: Sequence[NamedAxis]) -> list[Chart]:
         apart = [value if axis.named else None for axis, value in zip(axes, values, strict=True)]
         together = [None if axis.named else value for axis, value in zip(axes, values, strict=True)]
         series = [Series("named", apart, "dots", color=1), Series("in a block", together, "dots", color=0)]
-        kept = [one for one in series if any(value is not None for value in one.values)]
-        return Chart(f"named-{name}", title, note, places, "axis", kept, labels=labels, zero=True)
+        drawn_series = [one for one in series if any(value is not None for value in one.values)]
+        return Chart(f"named-{name}", title, note, places, "axis", drawn_series, labels=labels, zero=True)
 
     return [
         chart(
-            "pair", "Correlation across a pair", "rates tell axes apart", [axis.correlation for axis in axes]
+            "pair", "Correlation across a pair", "rates identify axes", [axis.correlation for axis in axes]
         ),
         chart(
             "shape",
             "Departure from a normal law",
-            "shapes tell axes apart",
+            "shapes identify axes",
             [axis.departure for axis in axes],
         ),
     ]

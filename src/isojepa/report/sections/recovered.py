@@ -25,13 +25,13 @@ _SCALE = (
 
 def recovered(certificate: Certificate, shown: Panels | None) -> Part:
     """The section of recovery, with the points where there are any."""
-    found = [line for line in certificate.lines() if line.section in ("recovered", "spread")]
+    number_lines = [line for line in certificate.lines() if line.section in ("recovered", "spread")]
     recovery = certificate.recovery
     panels = "" if shown is None or not len(shown.colors) else _panels(shown)
     if recovery is None:
         head = lead("Recovered", "Without latents there is nothing to compare the embedding with.")
         beside = f'<div class="beside">{panels}{missing(*_HINT)}</div>'
-        pieces = (head, beside, lines(found))
+        pieces = (head, beside, lines(number_lines))
         return Part(section("recovered", *pieces))
     r2 = recovery.r2_h_to_z
     head = lead(
@@ -53,7 +53,7 @@ def recovered(certificate: Certificate, shown: Panels | None) -> Part:
             equation(LINES["R2 h -> z"]),
             panels,
             grid(charts, per_latent.html, per_dimension.html),
-            lines(found),
+            lines(number_lines),
             f'<p class="note">{_SCALE}</p>',
         ),
         charts,
@@ -101,7 +101,7 @@ def figures(shown: Panels) -> str:
             caption += f' <span id="when-turned"{hidden}>after the best rotation</span>'
         figures.append(
             f"<figure><h3>{escape(panel.name)} <i>{escape(panel.symbol)}</i></h3>"
-            f'<canvas role="img" aria-label="{escape(panel.name)} as coloured points"></canvas>'
+            f'<canvas role="img" aria-label="{escape(panel.name)} as colored points"></canvas>'
             f"<figcaption>{caption}</figcaption></figure>"
         )
     return "\n".join(figures)
@@ -120,14 +120,14 @@ def _toggle(shown: Panels) -> str:
 def _note(shown: Panels) -> str:
     count = len(shown.colors)
     source = "latents" if shown.panels[0].symbol == "z" else "embedding"
-    note = f"{count:,} points, coloured by the angle and radius of the {source}."
+    note = f"{count:,} points, colored by the angle and radius of the {source}."
     if shown.left_out:
         note += f" {shown.left_out:,} samples with NaN or Inf are not shown."
     if shown.outside:
         lie = "lies" if shown.outside == 1 else "lie"
         note += f" {shown.outside:,} {lie} outside the squares, far from the others."
     if len(shown.panels) > 1:
-        note += " Point at one to see it, and its neighbourhood, in every panel."
+        note += " Point at one to see it, and its neighborhood, in every panel."
     if shown.rotation is not None:
         held = ", fitted on other samples than these" if shown.held_out else ""
         note += f" The best rotation is {_describe(shown.rotation.matrix)}{held}."

@@ -4,7 +4,6 @@ import math
 from html import escape
 
 from isojepa.certificates.certificate import Certificate
-from isojepa.certificates.intervals import Interval
 from isojepa.certificates.lags import LagSpectrum
 from isojepa.certificates.spectrum import Spectrum
 from isojepa.report.charts import Chart, Part, Series, grid, with_intervals
@@ -14,6 +13,7 @@ from isojepa.report.lines import equation, lines, sentence_of
 from isojepa.report.nines import nines_figure
 from isojepa.report.numbers import percent, percent_span
 from isojepa.report.sections.lead import lead, missing, notes, section
+from isojepa.statistics.intervals import Interval
 
 _HINT = (
     "Pass embeddings along trajectories, (steps, paths, dim): they need no labels. Or pass Gaussian latents.",
@@ -41,10 +41,12 @@ def spectrum(certificate: Certificate) -> Part:
     refusal = "" if lags is None or lags.identifiable else _refusal(lags)
     if lags is not None:
         charts = _decay(lags) + charts
-    found = [line for line in certificate.lines() if line.section == "spectrum"]
-    told = [*_mind(certificate), *(labelled.notices if labelled else ()), *(lags.notices if lags else ())]
+    number_lines = [line for line in certificate.lines() if line.section == "spectrum"]
+    notices = [*_mind(certificate), *(labelled.notices if labelled else ()), *(lags.notices if lags else ())]
     pieces = (_head(labelled, lags), _equations(labelled, lags), _degrees(labelled, lags), refusal)
-    return Part(section("spectrum", *pieces, grid(charts, parts.html), notes(told), lines(found)), charts)
+    return Part(
+        section("spectrum", *pieces, grid(charts, parts.html), notes(notices), lines(number_lines)), charts
+    )
 
 
 def _mind(certificate: Certificate) -> list[str]:
@@ -78,12 +80,12 @@ def _head(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
 
 
 def _equations(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
-    shown = ""
+    equations = ""
     if labelled is not None or lags is None:
-        shown += equation(LINES["linear share"], "Equation, with latents")
+        equations += equation(LINES["linear share"], "Equation, with latents")
     if lags is not None or labelled is None:
-        shown += equation(LINES["linear share, no labels"], "Equation, without labels")
-    return f'<div class="equations">{shown}</div>'
+        equations += equation(LINES["linear share, no labels"], "Equation, without labels")
+    return f'<div class="equations">{equations}</div>'
 
 
 def _degrees(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
@@ -123,7 +125,7 @@ def _order(name: str) -> tuple[int, int]:
 
 
 def share_bar(color: int, share: Interval | None) -> str:
-    """One bar from 0 to 100 %, with its interval; raw shares below 0 are told, and drawn as 0."""
+    """One bar from 0 to 100 %, with its interval; raw shares below 0 are printed, and drawn as 0."""
     if share is None:
         return ""
     low, middle, high = (
@@ -177,6 +179,6 @@ def _per_dimension(labelled: Spectrum) -> Part:
 def _refusal(lags: LagSpectrum) -> str:
     items = "".join(f"<li>{escape(reason)}</li>" for reason in lags.reasons)
     return (
-        '<div class="missing"><p>The decay along the paths does not tell the degrees apart, because</p>'
+        '<div class="missing"><p>The decay along the paths does not separate the degrees, because</p>'
         f"<ul>{items}</ul></div>"
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from isojepa.report.charts import Chart, Part, Series, grid
 from isojepa.report.numbers import finite
-from isojepa.training.records import GAUGES
+from isojepa.training.run_directory import GAUGES
 
 _ROWS = 500  # evaluations drawn in a curve; more do not show on a screen
 _NOT_TERMS = {"step", "r2", *GAUGES}  # a row's other entries are loss terms
@@ -40,16 +40,22 @@ def _charts(metrics: Sequence[Mapping[str, Any]]) -> list[Chart]:
     rows = [metrics[i] for i in np.linspace(0, len(metrics) - 1, count).round().astype(int)] if count else []
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [finite(row.get(name)) for row in rows] for name in names}
-    drawn = {name: column for name, column in columns.items() if any(v is not None for v in column)}
+    columns_with_values = {
+        name: column for name, column in columns.items() if any(v is not None for v in column)
+    }
     steps = columns.get("step", [])
-    known = [float(step) for step in steps if step is not None]
-    x = known if known and len(known) == count and known == sorted(known) else [k + 1.0 for k in range(count)]
+    finite_steps = [float(step) for step in steps if step is not None]
+    x = (
+        finite_steps
+        if finite_steps and len(finite_steps) == count and finite_steps == sorted(finite_steps)
+        else [k + 1.0 for k in range(count)]
+    )
     charts = []
-    if "r2" in drawn:
+    if "r2" in columns_with_values:
         note = "each line is ten times closer to 1"
-        series = [Series("R²", drawn["r2"])]
+        series = [Series("R²", columns_with_values["r2"])]
         charts.append(Chart("r2", "Held-out R²", note, x, "step", series, scale="nines", unit="r2"))
-    losses = [Series(name, column) for name, column in drawn.items() if name not in _NOT_TERMS]
+    losses = [Series(name, column) for name, column in columns_with_values.items() if name not in _NOT_TERMS]
     if losses:
         positive = all(value > 0 for one in losses for value in one.values if value is not None)
         scale = "log" if positive else "linear"

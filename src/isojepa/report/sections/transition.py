@@ -25,5 +25,5 @@ def transition(found: DynamicsCertificate | None) -> Part:
         of="R² of the next embedding from this one and the action, held out",
         tone=_TONES.get(found.verdict, "poor"),
     )
-    told = notes(signs(reason.sentence) for reason in found.reasons)
-    return Part(section("transition", head, told, lines(found.lines())))
+    footnotes = notes(signs(reason.sentence) for reason in found.reasons)
+    return Part(section("transition", head, footnotes, lines(found.lines())))

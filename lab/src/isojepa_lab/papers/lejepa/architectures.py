@@ -7,11 +7,11 @@ is common for such networks; none was chosen for any network.
 
 from typing import Any
 
+from isojepa.data.images.source import Images
 from isojepa.encoders.model import embed
-from isojepa.evaluations import rankme
+from isojepa.probes import rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator
-from isojepa.worlds.images.source import Images
 from isojepa_lab.papers.lejepa.small_images import FASHION, network, pictures, probes, train, views_of
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.measured import spread, trend
@@ -125,8 +125,8 @@ def _range(rows: Rows) -> Judgement:
 
 def _charts(rows: Rows) -> list[Chart]:
     curves: list[Curve] = []
-    for index, ((name,), own) in enumerate(rows.where(method=TRAINED).by("backbone").items()):
-        lines = [row.scores.get("curve") or [] for row in own]
+    for index, ((name,), group) in enumerate(rows.where(method=TRAINED).by("backbone").items()):
+        lines = [row.scores.get("curve") or [] for row in group]
         if lines[0]:
             points = {
                 step: sum(line[i][1] for line in lines) / len(lines) for i, (step, _) in enumerate(lines[0])

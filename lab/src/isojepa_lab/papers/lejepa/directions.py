@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isojepa.certificates.intervals import wilson
-from isojepa.laws import GeneralizedNormal
+from isojepa.distributions import GeneralizedNormal
 from isojepa.objectives.gaussianity import EppsPulley, Sliced
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import wilson
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.rows import Lines, Rows
 from isojepa_lab.studies.specs import ChartSpec, TableSpec
@@ -87,9 +87,9 @@ def measure(cell: Cell) -> dict[str, Any]:
     Directions are new for each trial, as they are for each step of SIGReg, and the same for its null: a
     sample is rejected if few of the null's values along these directions are as large.
     """
-    asked = cell.settings
-    dim, samples, trials, draws = (asked[name] for name in ("dim", "samples", "trials", "draws"))
-    test = Sliced(EppsPulley(), slices=asked["slices"], reduce=asked["reduce"], seed=1)
+    settings = cell.settings
+    dim, samples, trials, draws = (settings[name] for name in ("dim", "samples", "trials", "draws"))
+    test = Sliced(EppsPulley(), slices=settings["slices"], reduce=settings["reduce"], seed=1)
     scores: dict[str, Any] = {}
     for law, draw in LAWS.items():
         source = generator(0, "study directions", law, dim)
@@ -111,9 +111,9 @@ def _charts(rows: Rows) -> list[Chart]:
     charts = []
     for law in (ONE, ALL, LENGTHS):
         curves: list[Curve] = []
-        for (dim,), own in rows.by("dim").items():
+        for (dim,), group in rows.by("dim").items():
             styles = {"max": "dashed"}
-            curves += own.curves("slices", law, f"d = {dim}, {{reduce}}", styles)
+            curves += group.curves("slices", law, f"d = {dim}, {{reduce}}", styles)
         for index, curve in enumerate(curves):
             curves[index] = Curve(curve.name, curve.points, index // 2 + 1, curve.style)
         charts.append(curves_chart(law, "directions", "share rejected", curves, scale="linear"))

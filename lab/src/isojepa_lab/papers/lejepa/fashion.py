@@ -15,18 +15,17 @@ from torch import nn
 
 from isojepa import runs
 from isojepa.config import Config
-from isojepa.evaluations import LinearProbe
-from isojepa.evaluations.features import features_of
-from isojepa.evaluations.probes import linear_probe, neighbors_probe
-from isojepa.evaluations.rank import rankme
-from isojepa.registry import Context, make
+from isojepa.data.images.image_sets import ImageSet, Stack
+from isojepa.data.images.source import Images, open_images
+from isojepa.probes import LinearProbe
+from isojepa.probes.features import features_of
+from isojepa.probes.linear import linear_probe, neighbors_probe
+from isojepa.probes.rank import rankme
+from isojepa.registry import Context, build_spec
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.pictures import Pictures, Stack
-from isojepa.worlds.images.source import Images
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.rows import Lines, Rows
 from isojepa_lab.studies.specs import ChartSpec, TableSpec
@@ -64,16 +63,16 @@ WANTED, GOAL, GAIN = 0.87, 0.90, 5  # accuracies, and points above random weight
 def cells(scale: str) -> list[Cell]:
     """Each method, random weights and raw pixels; at paper scale with three seeds."""
     base = {**QUICK, "data": ""} if scale == "quick" else {**SETTINGS, "data": DATA}
-    found = []
+    cells = []
     for seed in range(3 if scale == "paper" else 1):
         for method, objective in METHODS.items():
-            asked = {**base, "objective": objective, "seed": seed}
-            found.append(Cell(_computation(asked), {"method": method, "seed": seed}))
+            settings = {**base, "objective": objective, "seed": seed}
+            cells.append(Cell(_computation(settings), {"method": method, "seed": seed}))
             if method == OURS:
-                longer = {**asked, "steps": TIMES * base["steps"]}
-                found.append(Cell(_computation(longer), {"method": LONGER, "seed": seed}))
-        found.append(Cell(Computation({**base, "steps": 0, "seed": seed}), {"method": RANDOM, "seed": seed}))
-    return [*found, Cell(Computation({"data": base["data"]}), {"method": PIXELS, "seed": 0})]
+                longer = {**settings, "steps": TIMES * base["steps"]}
+                cells.append(Cell(_computation(longer), {"method": LONGER, "seed": seed}))
+        cells.append(Cell(Computation({**base, "steps": 0, "seed": seed}), {"method": RANDOM, "seed": seed}))
+    return [*cells, Cell(Computation({"data": base["data"]}), {"method": PIXELS, "seed": 0})]
 
 
 def _computation(asked: dict[str, Any]) -> Computation:
@@ -83,23 +82,23 @@ def _computation(asked: dict[str, Any]) -> Computation:
 
 def measure(cell: Cell) -> dict[str, float]:
     """Probes of a frozen backbone, while it learned and at the end."""
-    asked = cell.settings
-    train, test = _pictures(asked.pop("data"))
-    if not asked:
+    settings = cell.settings
+    train, test = _pictures(settings.pop("data"))
+    if not settings:
         return _judged(nn.Flatten(), train, test)
     source = Images(train)
-    spec = make("encoder", "backbone", backbone=asked["backbone"], projector=asked["projector"])
-    config = Config(make("world", "images"), spec, seed=asked["seed"])
+    spec = build_spec("encoder", "backbone", backbone=settings["backbone"], projector=settings["projector"])
+    config = Config(build_spec("world", "images"), spec, seed=settings["seed"])
     context = runs.context_of(config, source)
     model = spec.build(context)
-    found = {} if not asked["steps"] else _learned(model, source, test, context, **asked)
-    return {**found, **_judged(model, train, test)}
+    scores = {} if not settings["steps"] else _learned(model, source, test, context, **settings)
+    return {**scores, **_judged(model, train, test)}
 
 
 def _learned(
     model: nn.Module,
     source: Images,
-    test: Pictures,
+    test: ImageSet,
     context: Context,
     objective: str,
     rate: float,
@@ -120,15 +119,15 @@ def _learned(
         eval_every=max(1, steps // LOOKS),
     )
     look = LinearProbe(source.pictures, test, samples=5_000, test_samples=len(test))
-    loss = make("objective", objective).build(context)
+    loss = build_spec("objective", objective).build(context)
     started = time.process_time()
     run = fit(model, source, loss, recipe=recipe, evaluations=(look,), seed=seed, progress=False)
     spent = time.process_time() - started
     return {"cpu_seconds": spent, **{f"at {row['step']}": row["probe"] for row in run.metrics}}
 
 
-def _judged(model: nn.Module, train: Pictures, test: Pictures) -> dict[str, float]:
-    """All pictures: a linear probe with its interval, 20 neighbours, RankMe."""
+def _judged(model: nn.Module, train: ImageSet, test: ImageSet) -> dict[str, float]:
+    """All pictures: a linear probe with its interval, 20 neighbors, RankMe."""
     x, test_x = (features_of(model, pictures) for pictures in (train, test))
     labels = train.labels, test.labels
     linear = linear_probe(x, labels[0], test_x, labels[1])
@@ -143,13 +142,13 @@ def _judged(model: nn.Module, train: Pictures, test: Pictures) -> dict[str, floa
     }
 
 
-def _pictures(data: str) -> tuple[Pictures, Pictures]:
+def _pictures(data: str) -> tuple[ImageSet, ImageSet]:
     """To learn from and to score."""
     if not data:
         return _drawn(200, 0), _drawn(100, 1)
     if not Path(data).exists():
         raise ValueError(f"{data} does not exist: fetch it with `python tools/data fashion-mnist`")
-    return open_pictures(data, split="train"), open_pictures(data, split="test")
+    return open_images(data, split="train"), open_images(data, split="test")
 
 
 def _drawn(count: int, seed: int) -> Stack:
@@ -167,16 +166,18 @@ def _drawn(count: int, seed: int) -> Stack:
 def _curves(rows: Rows) -> list[Chart]:
     """Accuracy against processor time."""
     curves = []
-    for (method,), own in rows.where(method=(*METHODS, LONGER)).by("method").items():
+    for (method,), group in rows.where(method=(*METHODS, LONGER)).by("method").items():
         points: dict[float, list[float]] = {}
-        for row in own:
+        for row in group:
             steps = row.config["steps"]
             for name, value in row.scores.items():
                 if name.startswith("at "):
                     share = int(name.removeprefix("at ")) / steps
                     points.setdefault(share, []).append(value)
-        minutes = (own.mean("cpu_seconds") or 0.0) / 60
-        curves.append(Curve(str(method), {share * minutes: fmean(found) for share, found in points.items()}))
+        minutes = (group.mean("cpu_seconds") or 0.0) / 60
+        curves.append(
+            Curve(str(method), {share * minutes: fmean(accuracies) for share, accuracies in points.items()})
+        )
     linear = {"scale": "linear", "across_scale": "linear"}
     title = "Linear probe of 5,000 pictures"
     return [curves_chart(title, "minutes of one core", "accuracy", curves, **linear)]
@@ -210,8 +211,8 @@ def _gain(rows: Rows) -> Judgement:
 def _neighbors(rows: Rows) -> Judgement:
     pixels = rows.where(method=PIXELS).mean("neighbors")
     ours = _lines(rows.where(method=(OURS, LONGER))) if pixels is not None else Lines()
-    told = "{method} {neighbors:.4f}"
-    return judge_lines(ours, lambda line: line["neighbors"] > pixels, told, "neighbors", pixels=pixels)
+    message = "{method} {neighbors:.4f}"
+    return judge_lines(ours, lambda line: line["neighbors"] > pixels, message, "neighbors", pixels=pixels)
 
 
 def _others(rows: Rows) -> Judgement:
@@ -220,8 +221,8 @@ def _others(rows: Rows) -> Judgement:
     high = ours.mean("high")
     others = _lines(rows.where(method=tuple(set(METHODS) - {OURS}))) if high is not None else Lines()
     facts = {"ours": ours.mean("linear"), "least": ours.mean("low"), "most": high}
-    told = "{method} {linear:.4f}"
-    return judge_lines(others, lambda line: line["linear"] <= high, told, "linear", **facts)
+    message = "{method} {linear:.4f}"
+    return judge_lines(others, lambda line: line["linear"] <= high, message, "linear", **facts)
 
 
 STUDY = Study.of_file(

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.intervals import Interval
+from isojepa.data.images.source import Images
 from isojepa.encoders.model import embed
-from isojepa.evaluations import alpha_req, lidar, rankme
+from isojepa.probes import alpha_req, lidar, rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator
-from isojepa.watching.numbers import measure as watch
-from isojepa.worlds.images.source import Images
+from isojepa.statistics.intervals import Interval
+from isojepa.training.watch import measure as watch
 from isojepa_lab.papers.lejepa.small_images import (
     FASHION,
     QUICKDRAW,
@@ -90,13 +90,13 @@ def _cell(part: str, seed: int, **changes: Any) -> Cell:
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Loss, ranks and Gaussianity of one run, and its probes."""
-    asked = cell.settings
-    data = asked["data"]
-    if asked["part"] == PIXELS:
+    settings = cell.settings
+    data = settings["data"]
+    if settings["part"] == PIXELS:
         return probes(torch.nn.Flatten(), data)
-    model = network(data, asked["projector"], asked["seed"])
-    scores = train(model, asked) if asked["steps"] else {}
-    views = Images(pictures(data).validation, views_of(asked["views"]))
+    model = network(data, settings["projector"], settings["seed"])
+    scores = train(model, settings) if settings["steps"] else {}
+    views = Images(pictures(data).validation, views_of(settings["views"]))
     batch = views.sample(RANKED, generator(0, "study selection", "views"))
     embeddings = torch.stack([embed(model, view) for view in batch.views[:2]])
     return {
@@ -125,28 +125,33 @@ def _value(row: Row, criterion: str, alpha: float = PUBLISHED_ALPHA) -> float:
 
 def _correlation(rows: Rows, criterion: str, alpha: float = PUBLISHED_ALPHA) -> Interval | None:
     """Spearman's correlation of a criterion with the accuracy on validation pictures."""
-    known = Rows(row for row in rows if math.isfinite(row.scores.get("loss", math.nan)))
-    values = [_value(row, criterion, alpha) for row in known]
-    settings = [tuple(value for key, value in row.labels.items() if key != "seed") for row in known]
-    return rank_correlation(values, known.values("validation"), settings) if len(known) > 3 else None
+    selection = Rows(row for row in rows if math.isfinite(row.scores.get("loss", math.nan)))
+    values = [_value(row, criterion, alpha) for row in selection]
+    settings = [tuple(value for key, value in row.labels.items() if key != "seed") for row in selection]
+    return rank_correlation(values, selection.values("validation"), settings) if len(selection) > 3 else None
 
 
 def _best_alpha(rows: Rows) -> float | None:
     """The exponent of the highest correlation."""
-    found = {float(alpha): _correlation(rows, "scaled", float(alpha)) for alpha in ALPHAS}
-    known = {alpha: one.estimate for alpha, one in found.items() if one is not None}
-    return max(known, key=lambda alpha: known[alpha]) if known else None
+    correlations = {float(alpha): _correlation(rows, "scaled", float(alpha)) for alpha in ALPHAS}
+    estimates = {alpha: one.estimate for alpha, one in correlations.items() if one is not None}
+    return max(estimates, key=lambda alpha: estimates[alpha]) if estimates else None
 
 
 def _correlations(rows: Rows) -> Lines:
     lines = Lines()
     groups = {WEIGHED: "weights x views", RATED: "weights x rates", AROUND: "one setting at a time"}
     for part, title in groups.items():
-        own = rows.where(part=part)
+        selection = rows.where(part=part)
         for criterion in CRITERIA:
-            interval = _correlation(own, criterion)
+            interval = _correlation(selection, criterion)
             if interval is not None:
-                line = {"runs": title, "criterion": criterion, "count": len(own), "rho": interval.estimate}
+                line = {
+                    "runs": title,
+                    "criterion": criterion,
+                    "count": len(selection),
+                    "rho": interval.estimate,
+                }
                 lines.append(
                     {
                         **line,
@@ -161,14 +166,14 @@ def _correlations(rows: Rows) -> Lines:
 def _regrets(rows: Rows) -> Lines:
     """Test accuracy of the run that each criterion chooses, beside the best, the median and a random one."""
     lines = Lines()
-    for (part,), own in _runs(rows).by("part").items():
-        known = Rows(row for row in own if row.scores.get("loss") is not None)
-        if len(known) < 2:
+    for (part,), group in _runs(rows).by("part").items():
+        runs = Rows(row for row in group if row.scores.get("loss") is not None)
+        if len(runs) < 2:
             continue
-        test = np.array(known.values("test"))
+        test = np.array(runs.values("test"))
         base = {"runs": part, "best": test.max(), "median": float(np.median(test)), "random": test.mean()}
         for criterion in CRITERIA:
-            scores = [_value(row, criterion) for row in known]
+            scores = [_value(row, criterion) for row in runs]
             chosen = float(test[int(np.nanargmax(scores))])
             lines.append(
                 {
@@ -185,16 +190,16 @@ def _regrets(rows: Rows) -> Lines:
 def _alphas(rows: Rows) -> Lines:
     """The exponent that is best on one grid, judged on the other."""
     lines = Lines()
-    for own, other in ((WEIGHED, RATED), (RATED, WEIGHED)):
-        alpha = _best_alpha(rows.where(part=own))
+    for first_part, other in ((WEIGHED, RATED), (RATED, WEIGHED)):
+        alpha = _best_alpha(rows.where(part=first_part))
         if alpha is None or not rows.where(part=other):
             continue
-        here, there = (_correlation(rows.where(part=part), "scaled", alpha) for part in (own, other))
+        here, there = (_correlation(rows.where(part=part), "scaled", alpha) for part in (first_part, other))
         plain = _correlation(rows.where(part=other), "loss")
         if here is not None and there is not None and plain is not None:
             lines.append(
                 {
-                    "fitted": own,
+                    "fitted": first_part,
                     "alpha": alpha,
                     "here": here.estimate,
                     "judged": other,

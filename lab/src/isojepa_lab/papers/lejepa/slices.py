@@ -31,57 +31,57 @@ statistic = EppsPulley().statistic  # (samples, directions) -> (directions,)
 
 def cells(scale: str) -> list[Cell]:
     """For each dimension: Figure 7, its ends after more steps, the samplers in training and as estimators."""
-    found, quick = [], scale == "quick"
+    cells, quick = [], scale == "quick"
     sizes, sets = (QUICK, 3) if quick else (SIZES, 400)
     few, more = ([4, 16], [1024]) if quick else ([2**k for k in range(1, 11)], [2048, 4096])
     for dim in (4, 8) if quick else (16, 64, 256):
-        asked = [("figure 7", n, kind, "gaussian", 1) for n in few for kind in ("fixed", "resampled")]
-        asked += [("figure 7", n, "fixed", "gaussian", 1) for n in more]
-        asked += [("longer", FEW, "resampled", "gaussian", LONGER)]
-        asked += [("longer", more[-1], "fixed", "gaussian", LONGER)]
-        asked += [("samplers", n, "resampled", name, 1) for n in (4, 16, 64) for name in SAMPLERS]
-        for part, count, kind, sampler, longer in asked:
+        cases = [("figure 7", n, kind, "gaussian", 1) for n in few for kind in ("fixed", "resampled")]
+        cases += [("figure 7", n, "fixed", "gaussian", 1) for n in more]
+        cases += [("longer", FEW, "resampled", "gaussian", LONGER)]
+        cases += [("longer", more[-1], "fixed", "gaussian", LONGER)]
+        cases += [("samplers", n, "resampled", name, 1) for n in (4, 16, 64) for name in SAMPLERS]
+        for part, count, kind, sampler, longer in cases:
             how = {"dim": dim, "count": count, "resample": kind == "resampled", "sampler": sampler}
             how |= {"steps": longer * sizes["steps"], "seeds": sizes["seeds"] if count <= 512 else 1}
             labels = {"part": part, "dim": dim, "count": count, "kind": kind, "sampler": sampler}
-            found.append(Cell(Computation(sizes | how), labels))
+            cells.append(Cell(Computation(sizes | how), labels))
         for count in (4, 16, 64, 256):
             settings = {"samples": sizes["samples"], "dim": dim, "count": count, "sets": sets}
-            found.append(Cell(Computation(settings), {"part": "estimators", "dim": dim, "count": count}))
-    return found
+            cells.append(Cell(Computation(settings), {"part": "estimators", "dim": dim, "count": count}))
+    return cells
 
 
 def measure(cell: Cell) -> dict[str, float]:
-    """The end of an optimisation, or the noise of the samplers as estimators."""
+    """The end of an optimization, or the noise of the samplers as estimators."""
     return estimate(**cell.settings) if "sets" in cell.settings else train(**cell.settings)
 
 
 def train(
     dim: int, count: int, samples: int, steps: int, rate: float, fresh: int, seeds: int, **how: Any
 ) -> Any:
-    """Statistic over fresh directions before and at the end of an optimisation, means over seeds."""
+    """Statistic over fresh directions before and at the end of an optimization, means over seeds."""
     look = draw_directions(dim, fresh, generator(0, "study slices", "fresh", dim)).T
-    found: dict[str, list[float]] = {"before": [], "after": [], "worst": [], "milliseconds": []}
+    columns: dict[str, list[float]] = {"before": [], "after": [], "worst": [], "milliseconds": []}
     for seed in range(seeds):
         x, began = begin(samples, dim, seed), time.perf_counter()
-        end = optimise(x, SIGReg(slices=count, seed=seed, **how), steps, rate, seed)
+        end = optimize(x, SIGReg(slices=count, seed=seed, **how), steps, rate, seed)
         spent, last = time.perf_counter() - began, statistic(end @ look)
         numbers = (*map(float, (statistic(x @ look).mean(), last.mean(), last.max())), 1e3 * spent / steps)
-        for own, number in zip(found.values(), numbers, strict=True):
-            own.append(number)
-    spread = stdev(found["after"]) if seeds > 1 else 0.0
-    return {**{name: fmean(own) for name, own in found.items()}, "after_spread": spread}
+        for column, number in zip(columns.values(), numbers, strict=True):
+            column.append(number)
+    spread = stdev(columns["after"]) if seeds > 1 else 0.0
+    return {**{name: fmean(column) for name, column in columns.items()}, "after_spread": spread}
 
 
 def estimate(samples: int, dim: int, count: int, sets: int) -> dict[str, float]:
     """Standard deviation over sets of directions, and mean, of the mean statistic of the first samples."""
-    x, found = begin(samples, dim, 0), dict[str, float]()
+    x, scores = begin(samples, dim, 0), dict[str, float]()
     for sampler in SAMPLERS:
         sources = [generator(repeat, "study slices", "sets", dim, count) for repeat in range(sets)]
-        drawn = (draw_directions(dim, count, source, sampler) for source in sources)
-        means = [float(statistic(x @ directions.T).mean()) for directions in drawn]
-        found |= {sampler: stdev(means), f"{sampler}_mean": fmean(means)}
-    return found
+        direction_sets = (draw_directions(dim, count, source, sampler) for source in sources)
+        means = [float(statistic(x @ directions.T).mean()) for directions in direction_sets]
+        scores |= {sampler: stdev(means), f"{sampler}_mean": fmean(means)}
+    return scores
 
 
 def begin(samples: int, dim: int, seed: int) -> Tensor:
@@ -91,7 +91,7 @@ def begin(samples: int, dim: int, seed: int) -> Tensor:
     return z * (variances * dim / variances.sum()).sqrt()
 
 
-def optimise(x: Tensor, regularizer: SIGReg, steps: int, rate: float, seed: int) -> Tensor:
+def optimize(x: Tensor, regularizer: SIGReg, steps: int, rate: float, seed: int) -> Tensor:
     """Move samples by Adam, with a rate that falls to zero, so that the regularizer is small."""
     x = x.clone().requires_grad_()
     optimizer = torch.optim.Adam([x], lr=rate, fused=True)
@@ -104,9 +104,9 @@ def optimise(x: Tensor, regularizer: SIGReg, steps: int, rate: float, seed: int)
 
 
 def _counts(rows: Rows) -> Lines:
-    own = rows.where(part="figure 7")
-    before = own.where(count=FEW).pivot([], NAME, "before", count=lambda some: "none")
-    return Lines([*before, *own.pivot(["count"], NAME, "after")])
+    selection = rows.where(part="figure 7")
+    before = selection.where(count=FEW).pivot([], NAME, "before", count=lambda some: "none")
+    return Lines([*before, *selection.pivot(["count"], NAME, "after")])
 
 
 def _longer(rows: Rows) -> Lines:
@@ -116,15 +116,21 @@ def _longer(rows: Rows) -> Lines:
 
 def _relative(rows: Rows, part: str, *samplers: str) -> Rows:
     """What samplers end with, or their noise as estimators, over that of independent directions."""
-    own = rows.where(part=part)
+    selection = rows.where(part=part)
     if part == "estimators":
-        own = own.split("sampler", SAMPLERS, "after")
-    return own.where(sampler=samplers or tuple(SAMPLERS)).over(own.where(sampler="gaussian"), "after", *PLACE)
+        selection = selection.split("sampler", SAMPLERS, "after")
+    return selection.where(sampler=samplers or tuple(SAMPLERS)).over(
+        selection.where(sampler="gaussian"), "after", *PLACE
+    )
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    own, at, styles = rows.where(part="figure 7"), "directions |A|", {"fixed": "dashed", "sobol": "dotted"}
-    after, worst = (own.curves("count", score, NAME, styles) for score in ("after", "worst"))
+    selection, at, styles = (
+        rows.where(part="figure 7"),
+        "directions |A|",
+        {"fixed": "dashed", "sobol": "dotted"},
+    )
+    after, worst = (selection.curves("count", score, NAME, styles) for score in ("after", "worst"))
     noise = _relative(rows, "estimators", *OTHERS).curves("count", "after", "d = {dim}, {sampler}", styles)
     options: dict[str, Any] = {"scale": "linear", "zero": True, "references": [Reference(1)]}
     normal = [Reference(NULL, "N(0, I)")]
@@ -137,8 +143,8 @@ def _panels(rows: Rows) -> list[Chart]:
 
 def _shares(rows: Rows, part: str, *on: str, score: str = "after") -> list[float]:
     """Resampled over fixed directions, place by place."""
-    own = rows.where(part=part)
-    return own.where(kind="resampled").over(own.where(kind="fixed"), score, *on).values(score)
+    selection = rows.where(part=part)
+    return selection.where(kind="resampled").over(selection.where(kind="fixed"), score, *on).values(score)
 
 
 def _few(rows: Rows) -> Judgement:
@@ -150,8 +156,8 @@ def _few(rows: Rows) -> Judgement:
 
 def _more(rows: Rows) -> Judgement:
     """Each number of directions over the next smaller one, of the same kind."""
-    ends = [own.values("after") for own in rows.where(part="figure 7").by("dim", "kind").values()]
-    return judge_values([after / before for own in ends for before, after in pairwise(own)], LOWER)
+    ends = [group.values("after") for group in rows.where(part="figure 7").by("dim", "kind").values()]
+    return judge_values([after / before for group in ends for before, after in pairwise(group)], LOWER)
 
 
 def _resampling(rows: Rows) -> Judgement:

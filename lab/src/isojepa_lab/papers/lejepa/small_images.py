@@ -13,20 +13,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from isojepa.data.images.image_sets import ImageSet, ImageSubset
+from isojepa.data.images.source import Images, open_images
+from isojepa.data.images.views import Views
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.layers import Projector
 from isojepa.encoders.model import Headed
-from isojepa.evaluations import LinearProbe, features_of
-from isojepa.evaluations.probes import choose_logistic, examples
 from isojepa.objectives import SIGReg
 from isojepa.objectives.lejepa import ImageLeJEPA
+from isojepa.probes import LinearProbe, features_of
+from isojepa.probes.linear import choose_logistic, examples
 from isojepa.seeds import generator
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.pictures import Part, Pictures
-from isojepa.worlds.images.source import Images
-from isojepa.worlds.images.views import Views
 
 FASHION, QUICKDRAW = "fashion-mnist", "quickdraw"
 VALIDATION = {FASHION: 10_000, QUICKDRAW: 3_450}  # training pictures that no run is trained on
@@ -39,9 +38,9 @@ SIDE = 28
 class ImageSplit(NamedTuple):
     """Pictures to train on, to choose settings by, and to report."""
 
-    train: Pictures
-    validation: Pictures
-    test: Pictures
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
 
 
 @cache
@@ -54,10 +53,10 @@ def pictures(data: str) -> ImageSplit:
     folder = Path("data") / data
     if not folder.exists():
         raise ValueError(f"{folder} does not exist: fetch it with `python tools/data {data}`")
-    whole, test = (open_pictures(str(folder), split=split) for split in ("train", "test"))
+    whole, test = (open_images(str(folder), split=split) for split in ("train", "test"))
     order = torch.randperm(len(whole), generator=generator(0, "small images", "validation", data))
     size = VALIDATION[data]
-    return ImageSplit(Part(whole, order[size:]), Part(whole, order[:size]), test)
+    return ImageSplit(ImageSubset(whole, order[size:]), ImageSubset(whole, order[:size]), test)
 
 
 def views_of(count: int) -> Views:
@@ -108,9 +107,9 @@ def train(model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
 def probes(model: nn.Module, data: str) -> dict[str, float]:
     """One linear probe of frozen features: its accuracy on validation and on test pictures."""
     split = pictures(data)
-    few = Part(split.train, torch.arange(min(PROBED, len(split.train))))
+    few = ImageSubset(split.train, torch.arange(min(PROBED, len(split.train))))
     x, *held = (features_of(model, part) for part in (few, split.validation, split.test))
     labels = [part.labels for part in (split.validation, split.test)]
     _, classifier = choose_logistic(examples(x, few.labels, held[0], labels[0]), PENALTIES)
     rows = zip(("validation", "test"), held, labels, strict=True)
-    return {name: float((classifier(part) == np.asarray(known)).mean()) for name, part, known in rows}
+    return {name: float((classifier(part) == np.asarray(published)).mean()) for name, part, published in rows}

@@ -62,40 +62,40 @@ def measure(cell: Cell) -> dict[str, Any]:
     """What is answered about one adversary, and whether it is true."""
     seed = int(cell.settings["seed"])
     case = find_adversary(cell.settings["adversary"]).case(seed)
-    found = {"linear": case.linear, "error": case.error, "rho": case.rho, **measure_shares(case, seed)}
-    return found | measure_certificates(case, seed) if seed < CERTIFIED else found
+    scores = {"linear": case.linear, "error": case.error, "rho": case.rho, **measure_shares(case, seed)}
+    return scores | measure_certificates(case, seed) if seed < CERTIFIED else scores
 
 
 def measure_shares(case: Case, seed: int) -> dict[str, Any]:
     """The linear share from the paths, with the rate unknown and known."""
-    found = _share("free", case, measure_lags(case.h, draws=DRAWS, seed=seed))
+    scores = _share("free", case, measure_lags(case.h, draws=DRAWS, seed=seed))
     if case.rho is not None:
         rate = -math.log(case.rho)
-        found |= _share("known", case, measure_lags(case.h, rate=rate, draws=DRAWS, seed=seed))
-    return found
+        scores |= _share("known", case, measure_lags(case.h, rate=rate, draws=DRAWS, seed=seed))
+    return scores
 
 
 def measure_certificates(case: Case, seed: int) -> dict[str, Any]:
     """Certificates with the own correlation, of pairs and of paths, with the right rho, and with none."""
     first, second = pairs_of(case.h)
-    own = float((first * second).sum() / ((first**2).sum() + (second**2).sum()) * 2)
+    correlation = float((first * second).sum() / ((first**2).sum() + (second**2).sum()) * 2)
     # a newcomer has the views' own correlation and no word on where it comes from
-    rhos = {"own": (own if 0 < own < 1 else None, None), "given": (case.rho, "design")}
-    found = _certificate("none", case, certify(first, next=second, seed=seed))
-    if 0 < own < 1:
-        # paths may be a linear map that stretches, which only their decay tells
+    rhos = {"own": (correlation if 0 < correlation < 1 else None, None), "given": (case.rho, "design")}
+    scores = _certificate("none", case, certify(first, next=second, seed=seed))
+    if 0 < correlation < 1:
+        # paths may be a linear map that stretches, which only their decay shows
         stretched = case.h * np.linspace(1, 2, case.h.shape[2])
-        found |= _certificate("paths", case, certify(stretched, rho=own, seed=seed))
+        scores |= _certificate("paths", case, certify(stretched, rho=correlation, seed=seed))
     for name, (rho, origin) in rhos.items():
         if rho is not None:
-            found |= _certificate(
+            scores |= _certificate(
                 name, case, certify(first, next=second, rho=rho, rho_from=origin, seed=seed)
             )
-    return found
+    return scores
 
 
 def pairs_of(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Neighbouring steps (pairs, dim) of paths (steps, paths, dim), as far apart as their number allows."""
+    """Neighboring steps (pairs, dim) of paths (steps, paths, dim), as far apart as their number allows."""
     stride = max(2, len(h) * h.shape[1] // PAIRS)
     parts = (h[:-1:stride], h[1::stride][: len(h[:-1:stride])])
     first, second = (np.ascontiguousarray(part).reshape(-1, h.shape[2]) for part in parts)
@@ -135,27 +135,27 @@ def judge_certificate(grade: str, case: Case, bound: float | None) -> str:
     """Whether a grade that promises something keeps it; all others are silent."""
     by_decay = grade == "conditional" and bound is not None and bound > MOSTLY
     if grade == "linear" or by_decay:
-        kept = None if math.isnan(case.linear) else case.linear >= 1 - MOSTLY - SLACK
+        holds = None if math.isnan(case.linear) else case.linear >= 1 - MOSTLY - SLACK
     elif grade in ("bounded", "conditional", "rotation"):
         promised = MOSTLY if bound is None else bound
-        kept = None if math.isnan(case.error) else case.error <= promised + SLACK
+        holds = None if math.isnan(case.error) else case.error <= promised + SLACK
     else:
         return SILENT
-    if kept is None:
+    if holds is None:
         return UNJUDGED
-    return RIGHT if kept else BEYOND if grade == "conditional" else WRONG
+    return RIGHT if holds else BEYOND if grade == "conditional" else WRONG
 
 
 def tally(rows: Rows, rule: str) -> dict[str, int]:
     """How often a rule was asked, answered, and answered wrongly."""
-    found = Counter(str(row.scores[f"{rule}_verdict"]) for row in rows if f"{rule}_verdict" in row.scores)
-    answered = found[RIGHT] + found[WRONG] + found[BEYOND]
+    counts = Counter(str(row.scores[f"{rule}_verdict"]) for row in rows if f"{rule}_verdict" in row.scores)
+    answered = counts[RIGHT] + counts[WRONG] + counts[BEYOND]
     return {
-        "asked": found.total(),
+        "asked": counts.total(),
         "answered": answered,
-        "wrong": found[WRONG],
-        "beyond": found[BEYOND],
-        "unjudged": found[UNJUDGED],
+        "wrong": counts[WRONG],
+        "beyond": counts[BEYOND],
+        "unjudged": counts[UNJUDGED],
     }
 
 
@@ -176,8 +176,8 @@ def _shares(rows: Rows) -> Lines:
             counts = tally(own, rule)
             line[rule] = _counted(counts)
             line[f"{rule}_interval"] = _interval(own, rule)
-        given = [str(row.scores["free_why"]) for row in own if row.scores["free_why"]]
-        line["why"] = given[0].partition(":")[0].partition(" (")[0] if given else None
+        reasons = [str(row.scores["free_why"]) for row in own if row.scores["free_why"]]
+        line["why"] = reasons[0].partition(":")[0].partition(" (")[0] if reasons else None
         return line
 
     return rows.lines(["adversary", "since"], answers)
@@ -195,8 +195,8 @@ def _counted(counts: dict[str, int]) -> str | None:
         return None
     said = counts["answered"] + counts["unjudged"]
     text = f"{said} of {counts['asked']}"
-    told = {"wrong": counts["wrong"], BEYOND: counts["beyond"], UNJUDGED: counts["unjudged"]}
-    return text + "".join(f", {count} {name}" for name, count in told.items() if count)
+    parts = {"wrong": counts["wrong"], BEYOND: counts["beyond"], UNJUDGED: counts["unjudged"]}
+    return text + "".join(f", {count} {name}" for name, count in parts.items() if count)
 
 
 def _grades(rows: Rows) -> Lines:
@@ -231,8 +231,8 @@ def _none_graded(rows: Rows) -> Judgement:
 
 def _intervals(rows: Rows) -> Judgement:
     """Whether the intervals of linear shares hold the truth in 95 % of the answers, rule by rule."""
-    kept = [one for one in summary(rows).known("share") if one["rule"] in SHARES.values()]
-    return judge_values([one["share"] for one in kept], at_most(0.05))
+    lines = [one for one in summary(rows).known("share") if one["rule"] in SHARES.values()]
+    return judge_values([one["share"] for one in lines], at_most(0.05))
 
 
 def _numbers(rows: Rows) -> dict[str, Value]:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.names import choose
 from isojepa.seeds import generator
+from isojepa.validation import choose
 
 RHO = 0.8  # correlation of the latents after a step, where nothing else is said
 STEPS, PATHS = 200, 250
@@ -102,8 +102,8 @@ def find_adversary(name: str) -> Adversary:
 
 def normal(shape: tuple[int, ...], source: torch.Generator) -> np.ndarray:
     """Standard normal numbers."""
-    drawn: np.ndarray = torch.randn(shape, generator=source, dtype=torch.float64).numpy()
-    return drawn
+    values: np.ndarray = torch.randn(shape, generator=source, dtype=torch.float64).numpy()
+    return values
 
 
 def walk(
@@ -140,13 +140,13 @@ def mapped(
         noise: share of the variance that is observation noise.
         steps, paths: how many.
     """
-    own = generator(0, "adversary", "truth")
-    draws = f(drawn := normal((_DRAWS // max(latents, 2), latents), own))
+    truth_generator = generator(0, "adversary", "truth")
+    draws = f(samples := normal((_DRAWS // max(latents, 2), latents), truth_generator))
     mean = draws.mean(0)
     whitening = _whitening(draws - mean)
     z = walk(latents, source, rho, steps, paths)
     h = (f(z) - mean) @ whitening
-    linear, error = truth_of((draws - mean) @ whitening, drawn, noise)
+    linear, error = truth_of((draws - mean) @ whitening, samples, noise)
     if noise:
         h = math.sqrt(1 - noise) * h + math.sqrt(noise) * normal(h.shape, source)
     return Case(h, rho, linear, error)
@@ -166,8 +166,8 @@ def truth_of(h: np.ndarray, z: np.ndarray, noise: float = 0.0) -> tuple[float, f
 def whitened(h: np.ndarray) -> np.ndarray:
     """Embeddings (steps, paths, dim) with mean 0 and covariance I."""
     flat = h.reshape(-1, h.shape[2])
-    centred = flat - flat.mean(0)
-    white: np.ndarray = (centred @ _whitening(centred)).reshape(h.shape)
+    centered = flat - flat.mean(0)
+    white: np.ndarray = (centered @ _whitening(centered)).reshape(h.shape)
     return white
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import scipy
 import torch
 
+from isojepa.data.world import orthogonal
 from isojepa.seeds import generator
-from isojepa.worlds.mixings import orthogonal
 from isojepa_lab.papers.own.adversary import (
     PATHS,
     RHO,
@@ -57,13 +57,15 @@ def scores(cdf: Map, f: Map) -> Map:
 
 def ranked(f: Map, latents: int) -> Map:
     """The same with a distribution function that was measured, of each dimension by itself."""
-    drawn = np.sort(f(normal((200_000, latents), generator(0, "adversary", "ranks"))), axis=0)
-    levels = (np.arange(len(drawn)) + 0.5) / len(drawn)
+    samples = np.sort(f(normal((200_000, latents), generator(0, "adversary", "ranks"))), axis=0)
+    levels = (np.arange(len(samples)) + 0.5) / len(samples)
 
     def force(z: np.ndarray) -> np.ndarray:
         values = f(z)
-        own = [np.interp(values[..., k], drawn[:, k], levels) for k in range(values.shape[-1])]
-        return np.asarray(scipy.special.ndtri(np.stack(own, -1)))
+        levels_of_latents = [
+            np.interp(values[..., k], samples[:, k], levels) for k in range(values.shape[-1])
+        ]
+        return np.asarray(scipy.special.ndtri(np.stack(levels_of_latents, -1)))
 
     return force
 

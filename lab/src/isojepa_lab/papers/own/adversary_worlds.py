@@ -5,10 +5,10 @@ import math
 import numpy as np
 import torch
 
-from isojepa.laws import Uniform
-from isojepa.laws.densities import GeneralizedNormal
-from isojepa.worlds import Copula, Langevin
-from isojepa.worlds.mixings import orthogonal
+from isojepa.data import Copula, Langevin
+from isojepa.data.world import orthogonal
+from isojepa.distributions import Uniform
+from isojepa.distributions.densities import GeneralizedNormal
 from isojepa_lab.papers.own.adversary import (
     PATHS,
     RHO,

@@ -41,7 +41,7 @@ TARGET = 0.99  # rank correlation of each latent with its axis, and R^2 once str
 LOST = 0.5  # linear R^2 of a latent below which the embedding does not show it
 SEEDS = range(3)
 DIMS = (4, 8, 16)
-# pairs of many latents tell more than a batch can show, unless they are further apart
+# pairs of many latents carry more than a batch can show, unless they are further apart
 RHO = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.8}
 RECIPES: dict[int, tuple[Spec, Recipe]] = {
     2: (MLPSpec(width=48), Recipe(steps=1500, batch=512, learning_rate=1e-2)),
@@ -73,17 +73,17 @@ def cells(scale: str) -> list[Cell]:
         quick = _runs(LANGEVIN, "uniform", 2, "sinusoid", 0)
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     whole = scale == "paper"
-    found = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
+    cells = _runs(LANGEVIN, DISCRETE, 2, PLANE, SEEDS)
     for dim in DIMS:
         needed = NEEDED.get(dim, ())
-        found += _runs(LANGEVIN, DISCRETE, dim, [name for name in MIXED if name not in needed], SEEDS)
-        found += _runs(LANGEVIN, DISCRETE, dim, needed, SEEDS, FORMED)
+        cells += _runs(LANGEVIN, DISCRETE, dim, [name for name in MIXED if name not in needed], SEEDS)
+        cells += _runs(LANGEVIN, DISCRETE, dim, needed, SEEDS, FORMED)
     # perceptrons all the same, to see what the form is worth
-    found += _runs(LANGEVIN, DISCRETE, 8, "steeper lift", SEEDS)
-    found += _runs(LANGEVIN, DISCRETE, 16, LIFTS if whole else "lift", SEEDS if whole else 0)
-    found += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
-    found += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
-    return found + _runs(COPULA, DISCRETE, 2, PLANE, SEEDS if whole else 0)
+    cells += _runs(LANGEVIN, DISCRETE, 8, "steeper lift", SEEDS)
+    cells += _runs(LANGEVIN, DISCRETE, 16, LIFTS if whole else "lift", SEEDS if whole else 0)
+    cells += _runs(LANGEVIN, HEAVY, 2, PLANE, SEEDS if whole else 0)
+    cells += _runs(GAUSSIAN, NORMAL, 2, PLANE, SEEDS)
+    return cells + _runs(COPULA, DISCRETE, 2, PLANE, SEEDS if whole else 0)
 
 
 def _runs(process: str, law: Any, dim: int, mixing: Any, seed: Any, encoder: str = PERCEPTRON) -> list[Cell]:
@@ -110,8 +110,8 @@ def _config(process: str, law: str, dim: int, mixing: str, encoder: str, seed: i
 
 def _named_worlds(rows: Rows) -> Rows:
     """Worlds with names, once each, by encoders of the form of what undoes the mixing where it needs them."""
-    own = rows.where(process=LANGEVIN, law=tuple(DISCRETE))
-    return Rows(row for row in own if row.labels["encoder"] == FORMED or not _is_needed(row))
+    selection = rows.where(process=LANGEVIN, law=tuple(DISCRETE))
+    return Rows(row for row in selection if row.labels["encoder"] == FORMED or not _is_needed(row))
 
 
 def _is_needed(row: Row) -> bool:
@@ -152,18 +152,20 @@ def _compared(rows: Rows) -> Rows:
 
 def _better(rows: Rows) -> Lines:
     """By how much the encoder of the form comes nearer to the latents than a perceptron of the same world."""
-    found = Lines()
-    for (dim, mixing, law, seed), own in _compared(rows).by("dim", "mixing", "law", "seed").items():
-        known = {row.labels["encoder"]: 1 - row.scores["straight"] for row in own}
-        if len(known) == 2:
+    lines = Lines()
+    for (dim, mixing, law, seed), group in _compared(rows).by("dim", "mixing", "law", "seed").items():
+        errors = {row.labels["encoder"]: 1 - row.scores["straight"] for row in group}
+        if len(errors) == 2:
             line = {"dim": dim, "mixing": mixing, "law": law, "seed": seed}
-            found.append(line | {"ratio": known[PERCEPTRON] / known[FORMED]})
-    return found
+            lines.append(line | {"ratio": errors[PERCEPTRON] / errors[FORMED]})
+    return lines
 
 
 def _blind(rows: Rows) -> Lines:
-    own = rows.where(process=BLIND)
-    return own.lines(["process", "law"], _worst, any=lambda runs: sum(n > 0 for n in runs.values("named")))
+    selection = rows.where(process=BLIND)
+    return selection.lines(
+        ["process", "law"], _worst, any=lambda runs: sum(n > 0 for n in runs.values("named"))
+    )
 
 
 def _reaches(key: str) -> Judge:
@@ -185,10 +187,10 @@ def _numbers(rows: Rows) -> dict[str, Value]:
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    own, target = _named_worlds(rows), [Reference(1 - TARGET, "target")]
+    named, target = _named_worlds(rows), [Reference(1 - TARGET, "target")]
     kinds = {"rank": "1 − rank correlation", "r2": "1 − R², linear map", "straight": "1 − R², straightened"}
     return [
-        curves_chart(title, "latents", "mean over mixings and seeds", _left(own, name), references=target)
+        curves_chart(title, "latents", "mean over mixings and seeds", _left(named, name), references=target)
         for name, title in kinds.items()
     ]
 

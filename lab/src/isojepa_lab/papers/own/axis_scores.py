@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from isojepa.data.source import Source
 from isojepa.encoders.model import embed
 from isojepa.seeds import generator
-from isojepa.unmix import Unmixing, match_latents, unmix
-from isojepa.worlds.source import Source
+from isojepa.unmixing import Unmixing, match_latents, unmix
 from isojepa_lab.studies.cells import Label, Row
 from isojepa_lab.studies.rows import Rows
 
@@ -42,8 +42,8 @@ def score_axes(
         h, h_next: (pairs, k) both views of the pairs that axes are found on; None where there are paths.
         scored: (n, k) embeddings of other states.
         latents: (n, d) of those.
-        dim: directions that are unmixed, see `isojepa.unmix.Unmixing`.
-        paths: in place of h and h_next, see `isojepa.unmix.unmix`.
+        dim: directions that are unmixed, see `isojepa.unmixing.Unmixing`.
+        paths: in place of h and h_next, see `isojepa.unmixing.unmix`.
     """
     return measure_axes(unmix(h, h_next, paths, dim=dim), scored, latents)
 
@@ -88,13 +88,13 @@ def latent_rows(row: Row, scores: Mapping[str, Any], latents: Sequence[str], **l
         named (0 or 1).
     """
     keys = {"linear": "r2_each", "own": "linear_each", "rank": "rank_each", "straight": "straight_each"}
-    found = Rows()
+    result_rows = Rows()
     for place, latent in enumerate(latents if "r2_each" in scores else ()):
-        own: dict[str, Any] = {key: scores[name][place] for key, name in keys.items()}
-        own["cue"] = scores["cue_each"][place]
-        own["named"] = float(own["cue"] != "none")
-        found.append(replace(row, labels={**row.labels, "latent": latent, **labels}, scores=own))
-    return found
+        row_labels: dict[str, Any] = {key: scores[name][place] for key, name in keys.items()}
+        row_labels["cue"] = scores["cue_each"][place]
+        row_labels["named"] = float(row_labels["cue"] != "none")
+        result_rows.append(replace(row, labels={**row.labels, "latent": latent, **labels}, scores=row_labels))
+    return result_rows
 
 
 def score(
@@ -115,8 +115,8 @@ def score(
     views = world.sample(pairs.get(z.shape[1], PAIRS), generator(_SEED, "pairs")).views
     h, h_next = (_rows(encoder, view) for view in views)
     dim = min(z.shape[1], _spanned(h))
-    asked = None if dim == h.shape[1] else dim
-    return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, asked)
+    dimensions = None if dim == h.shape[1] else dim
+    return score_axes(h, h_next, _rows(encoder, batch.views[0]), z, dimensions)
 
 
 def _spanned(h: np.ndarray) -> int:

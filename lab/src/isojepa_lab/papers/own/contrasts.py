@@ -1,6 +1,6 @@
 """Permutation-contrastive learning: which pairs are pairs, told by functions of one coordinate each.
 
-A logistic regression tells pairs (x, x') of neighbours in time from pairs whose second half was permuted,
+A logistic regression separates pairs (x, x') of neighbors in time from pairs whose second half was permuted,
 
     r(x, x') = sum_i B_i(h_i(x), h_i(x')) + c,        loss = E softplus(-r(x, x')) + E softplus(r(x, x*)),
 
@@ -8,7 +8,7 @@ with the encoder h and the functions B_i trained together (Hyvarinen & Morioka 2
 temporally dependent stationary sources"). At the optimum r is the log ratio of the joint density and the
 product of its marginals. Of independent sources it is a sum of functions of one source each, and h_i is then
 a function of one of them: axes come with their names, unless the log ratio is that of a Gaussian pair. Of
-neighbours in a diffusion of constant strength it nearly is: -(z' - z)^2 / 4t but for the drift and the edges.
+neighbors in a diffusion of constant strength it nearly is: -(z' - z)^2 / 4t but for the drift and the edges.
 
 Each B_i is  a_i h h' - b_i (h^2 + h'^2) / 2  plus a perceptron of its own with one hidden layer of tanh.
 Training starts with a_i = b_i = 1 and a perceptron that is small: pairs attract from the first step.
@@ -17,10 +17,10 @@ Training starts with a_i = b_i = 1 and a perceptron that is small: pairs attract
 import torch
 from torch import Tensor, nn
 
-from isojepa.arguments import check_count
+from isojepa.data.batch import Batch
 from isojepa.objectives.objective import Loss, Models, Objective, embed_views
 from isojepa.seeds import generator
-from isojepa.worlds.batch import Batch
+from isojepa.validation import check_count
 
 _INPUTS = 2  # of each perceptron
 

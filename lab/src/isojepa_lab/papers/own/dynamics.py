@@ -66,12 +66,14 @@ SIZES["paper"] = SIZES["standard"] | {"batches": {"intervals": 15, "bound": 10, 
 
 def cells(scale: str) -> list[Cell]:
     """A few worlds each: intervals, bounds, policies that excite too little, regulators that are turned."""
-    sizes, found = SIZES[scale], []
+    sizes, cells = SIZES[scale], []
 
     def add(settings: dict[str, Any], **labels: Any) -> None:
         for batch in range(sizes["batches"].get(settings["part"], 1)):
-            own = settings | {"first": batch * sizes["worlds"], "worlds": sizes["worlds"]}
-            found.append(Cell(Computation(own), {**labels, "part": settings["part"], "batch": batch}))
+            batch_settings = settings | {"first": batch * sizes["worlds"], "worlds": sizes["worlds"]}
+            cells.append(
+                Cell(Computation(batch_settings), {**labels, "part": settings["part"], "batch": batch})
+            )
 
     for dim, actions in sizes["dims"]:
         for rows in sizes["rows"]:
@@ -87,7 +89,7 @@ def cells(scale: str) -> list[Cell]:
         add(how, policy=policy)
     for dim in sizes["turned"]:
         add({"part": "turned", "dim": dim, "states": 50, "horizon": 20}, dim=dim)
-    return found
+    return cells
 
 
 def measure(cell: Cell) -> dict[str, Any]:
@@ -122,16 +124,16 @@ def _covers(by: Sequence[str], place: str, kinds: Sequence[str] = KINDS) -> Judg
 
 def _narrowing(rows: Rows) -> Lines:
     """Widths over those with a quarter of the rows."""
-    found = Lines()
-    for (kind,), own in _intervals(rows).where(kind=KINDS).by("kind").items():
-        widths = own.points("rows", "width")
+    lines = Lines()
+    for (kind,), group in _intervals(rows).where(kind=KINDS).by("kind").items():
+        widths = group.points("rows", "width")
         quarters = [(count, width, widths.get(count / 4)) for count, width in widths.items()]
-        found += [
+        lines += [
             {"kind": kind, "rows": int(count), "ratio": width / before}
             for count, width, before in quarters
             if width and before
         ]
-    return found
+    return lines
 
 
 def _narrow(rows: Rows) -> Judgement:
@@ -181,8 +183,8 @@ def _above(rows: Rows) -> Judgement:
 
 def _near(rows: Rows) -> Judgement:
     """Whether informative bounds are within ten times the regret."""
-    own = Rows(row for row in _worlds(rows) if row.scores["verdict"] == "bound").values("ratio")
-    return judge_values(own, at_most(10.0), middle=_middle(own))
+    ratios = Rows(row for row in _worlds(rows) if row.scores["verdict"] == "bound").values("ratio")
+    return judge_values(ratios, at_most(10.0), middle=_middle(ratios))
 
 
 def _informative(rows: Rows) -> Judgement:
@@ -224,9 +226,9 @@ def _turned(rows: Rows) -> Lines:
 
 
 def _coverage_panels(rows: Rows) -> list[Chart]:
-    own = _intervals(rows)
-    shares = own.curves("rows", "share", "{kind}", {TOGETHER: "dashed"})
-    widths = own.where(kind=KINDS).curves("rows", "width", "{kind}")
+    intervals = _intervals(rows)
+    shares = intervals.curves("rows", "share", "{kind}", {TOGETHER: "dashed"})
+    widths = intervals.where(kind=KINDS).curves("rows", "width", "{kind}")
     levels = {"scale": "linear", "references": [Reference(0.95, "confidence"), Reference(TARGET, "target")]}
     return [
         curves_chart("Worlds whose truth intervals hold", "rows", "share", shares, **levels),
@@ -236,17 +238,19 @@ def _coverage_panels(rows: Rows) -> list[Chart]:
 
 def _bound_panels(rows: Rows) -> list[Chart]:
     worlds, panels, shares = _worlds(rows), [], []
-    seen = [row.scores["regret"] for row in worlds if row.scores["ratio"] is not None]
-    diagonal = Curve("bound = regret", {end: end for end in (min(seen), max(seen))} if seen else {}, 0)
+    regrets = [row.scores["regret"] for row in worlds if row.scores["ratio"] is not None]
+    diagonal = Curve(
+        "bound = regret", {end: end for end in (min(regrets), max(regrets))} if regrets else {}, 0
+    )
     colors = {model: color for color, model in enumerate(MODELS, 1)}
     for title, models in GROUPS.items():
         dots = []
-        for (model,), own in worlds.where(model=models).by("model").items():
-            said = [row.scores for row in own if row.scores["ratio"] is not None]
+        for (model,), group in worlds.where(model=models).by("model").items():
+            said = [row.scores for row in group if row.scores["ratio"] is not None]
             points = {one["regret"]: one["bound"] for one in said}
             dots.append(Curve(str(model), points, colors[str(model)], "dots"))
-            told = own.lines(["lipschitz"], _verdicts)
-            points = {line["lipschitz"]: line["informative"] / line["worlds"] for line in told}
+            lines = group.lines(["lipschitz"], _verdicts)
+            points = {line["lipschitz"]: line["informative"] / line["worlds"] for line in lines}
             shares.append(Curve(str(model), points, colors[str(model)]))
         panels.append(curves_chart(title, "measured regret of a step", "bound", [*dots, diagonal]))
     at, share = "Lipschitz constant of the encoder's error", {"scale": "linear", "zero": True}

@@ -10,7 +10,6 @@ import torch
 
 from isojepa.certificates.dynamics import certify_dynamics
 from isojepa.certificates.dynamics.invariants import Invariants
-from isojepa.certificates.intervals import Interval
 from isojepa.planning import (
     FiniteLqr,
     LinearSystem,
@@ -22,6 +21,7 @@ from isojepa.planning import (
     simulate_regret,
 )
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval
 from isojepa_lab.papers.own.linear_worlds import (
     LinearWorld,
     Policy,
@@ -52,19 +52,25 @@ def measure_intervals(seeds: Iterable[int], dim: int, actions: int, rows: int, s
         world = random_world(seed, dim, actions, feedback=bool(seed % 2))
         z, a = world.paths(rows // steps, steps, generator(seed, "study dynamics", dim, rows, steps))
         values = certify_dynamics(z @ world.q.T, a).invariants
-        kept = dict.fromkeys(KINDS, False) if values is None else covered(values, world.a, world.b)
-        for name, value in {**kept, TOGETHER: all(kept.values())}.items():
+        inside = dict.fromkeys(KINDS, False) if values is None else covered(values, world.a, world.b)
+        for name, value in {**inside, TOGETHER: all(inside.values())}.items():
             held.setdefault(name, []).append(value)
         for kind, width in {} if values is None else _widths(values).items():
             widths[kind].append(width)
-    told = {f"{kind}, width": median(own) if own else None for kind, own in widths.items()}
-    return {name: fmean(own) for name, own in held.items()} | told | {"worlds": len(held[TOGETHER])}
+    widths_by_kind = {
+        f"{kind}, width": median(members) if members else None for kind, members in widths.items()
+    }
+    return (
+        {name: fmean(members) for name, members in held.items()}
+        | widths_by_kind
+        | {"worlds": len(held[TOGETHER])}
+    )
 
 
 def _widths(values: Invariants) -> dict[str, float]:
     ends = [values.eigenvalues[0].modulus, values.singular_values[0], values.gramian[0]]
-    told = (values.responses, values.responses_low, values.responses_high)
-    ends.append(Interval(*(float(part[0, 0, 0, 0]) for part in told)))
+    limits = (values.responses, values.responses_low, values.responses_high)
+    ends.append(Interval(*(float(part[0, 0, 0, 0]) for part in limits)))
     return {kind: (one.high - one.low) / 2 / abs(one.estimate) for kind, one in zip(KINDS, ends, strict=True)}
 
 
@@ -83,7 +89,7 @@ def measure_bound(seeds: Iterable[int], lipschitz: float, radius: float, recorde
     Returns:
         A list for each score, of a value for each world.
     """
-    found: dict[str, list[Any]] = {}
+    scores: dict[str, list[Any]] = {}
     for seed in seeds:
         lqr = regulated_world(seed, 1 + seed % 5, 1 + seed % 2)
         encoder = sines(seed, lqr.system.dim, lipschitz)
@@ -92,7 +98,7 @@ def measure_bound(seeds: Iterable[int], lipschitz: float, radius: float, recorde
         bound = planning_bound(model, cost, lqr.r, encoder.power, encoder.lipschitz, radii)
         gain = Lqr(model, cost, lqr.r).gain
         regret = simulate_regret(lqr, _by_sight(encoder, gain), steps=300, paths=100, seed=seed)
-        told = {
+        bound_scores = {
             "seed": seed,
             "bound": bound.value,
             "regret": regret.estimate,
@@ -102,9 +108,9 @@ def measure_bound(seeds: Iterable[int], lipschitz: float, radius: float, recorde
             "verdict": bound.verdict.partition(":")[0],
             "lacks": _lacks(bound),
         }
-        for name, value in told.items():
-            found.setdefault(name, []).append(value)
-    return found
+        for name, value in bound_scores.items():
+            scores.setdefault(name, []).append(value)
+    return scores
 
 
 def _by_sight(encoder: Sines, gain: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -192,7 +198,7 @@ def measure_excitation(
     worlds in which all of them hold the truth.
     """
     make, opened = POLICIES[policy]
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     sentence = ""
     for seed in seeds:
         world = random_world(seed, dim, actions, feedback=True)
@@ -205,7 +211,7 @@ def measure_excitation(
         still = all(
             np.std(fresh[0][:-1] @ world.q.T @ one.state + fresh[1] @ one.action) < STILL for one in named
         )
-        told: dict[str, float] = {
+        outcome: dict[str, float] = {
             "named": len(named),
             "exact": len(named) == opened(actions) and still,
             "promised": said.invariants is not None or said.transition is not None,
@@ -213,11 +219,11 @@ def measure_excitation(
             "weak": any(reason.code == "weak" for reason in about),
         }
         if said.invariants is not None:
-            told |= covered(said.invariants, world.a, world.b)
-        for name, value in told.items():
-            found.setdefault(name, []).append(float(value))
-    means = {name: fmean(values) for name, values in found.items()}
-    return means | {"worlds": len(found["named"]), "open": opened(actions), "sentence": sentence}
+            outcome |= covered(said.invariants, world.a, world.b)
+        for name, value in outcome.items():
+            scores.setdefault(name, []).append(float(value))
+    means = {name: fmean(values) for name, values in scores.items()}
+    return means | {"worlds": len(scores["named"]), "open": opened(actions), "sentence": sentence}
 
 
 # ---- regulators in turned coordinates --------------------------------------------------------------------
@@ -225,7 +231,7 @@ def measure_excitation(
 
 def measure_turned(seeds: Iterable[int], dim: int, states: int, horizon: int) -> dict[str, float]:
     """The largest difference that a rotation makes to actions, and, as a share, to values and costs."""
-    found: dict[str, list[float]] = {}
+    largest: dict[str, list[float]] = {}
     for seed in seeds:
         lqr, source = regulated_world(seed, dim), generator(seed, "study dynamics", "turned", dim)
         q = np.linalg.qr(normal(source, dim, dim))[0]
@@ -233,7 +239,7 @@ def measure_turned(seeds: Iterable[int], dim: int, states: int, horizon: int) ->
         turned, z, goal = Lqr(system, w, lqr.r), normal(source, states, dim), normal(source, dim)
         finite = FiniteLqr(lqr.system, lqr.w, lqr.r, horizon, goal=goal)
         other = FiniteLqr(system, w, lqr.r, horizon, goal=q @ goal)
-        told = {
+        errors = {
             "action": np.abs(turned.act(z @ q.T) - lqr.act(z)).max(),
             "value": np.abs(turned.cost_to_go(z @ q.T) / lqr.cost_to_go(z) - 1).max(),
             "cost": abs(turned.average_cost / lqr.average_cost - 1),
@@ -245,9 +251,9 @@ def measure_turned(seeds: Iterable[int], dim: int, states: int, horizon: int) ->
                 for t in range(horizon)
             ),
         }
-        for name, value in told.items():
-            found.setdefault(name, []).append(float(value))
-    return {name: max(values) for name, values in found.items()} | {"worlds": len(found["action"])}
+        for name, value in errors.items():
+            largest.setdefault(name, []).append(float(value))
+    return {name: max(values) for name, values in largest.items()} | {"worlds": len(largest["action"])}
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {

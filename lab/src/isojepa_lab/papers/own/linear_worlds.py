@@ -16,9 +16,9 @@ from scipy.optimize import linear_sum_assignment
 
 from isojepa.certificates.dynamics.invariants import Invariants, inner_products
 from isojepa.certificates.dynamics.singular import gramian
-from isojepa.certificates.intervals import Interval
 from isojepa.planning import LinearSystem, Lqr
 from isojepa.seeds import generator
+from isojepa.statistics.intervals import Interval
 
 Policy = Callable[[np.ndarray, torch.Generator], np.ndarray]  # states (n, dim) -> actions (n, actions)
 _FORGET = 100  # steps before the first that counts
@@ -33,7 +33,7 @@ class LinearWorld:
         a, b: (dim, dim) and (dim, actions) of the transition.
         gain: (actions, dim) K of the actions.
         noise: (dim, dim) root of the covariance of the transition's noise.
-        dither: standard deviation of what the state does not decide of each action.
+        dither: standard deviation (std) of the part of each action that the state does not decide.
         q: (dim, dim) of h = Q z.
     """
 
@@ -56,7 +56,7 @@ class LinearWorld:
     def paths(
         self, count: int, steps: int, source: torch.Generator, policy: Policy | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Latents (steps + 1, count, dim) after a hundred steps to forget the start, and actions."""
+        """Latents (steps + 1, count, dim) after a burn-in of a hundred steps, and actions."""
         act, dim = policy or self.act, len(self.a)
         z = normal(source, count, dim)
         latents, taken = [], []
@@ -105,16 +105,16 @@ def covered(values: Invariants, a: np.ndarray, b: np.ndarray) -> dict[str, bool]
     held = {
         "eigenvalues of A": all(
             within(getattr(one, name), exact)
-            for name, own in parts.items()
-            for one, exact in zip(values.eigenvalues, own, strict=True)
+            for name, expected in parts.items()
+            for one, exact in zip(values.eigenvalues, expected, strict=True)
         )
     }
     reached = np.linalg.eigvalsh(gramian(a, b, a, b, values.horizon))[::-1]
-    for name, own, ends in (
+    for name, expected, ends in (
         ("singular values of B", np.linalg.svd(b, compute_uv=False), values.singular_values),
         ("Gramian", reached, values.gramian),
     ):
-        held[name] = all(within(one, exact) for one, exact in zip(ends, own, strict=True))
+        held[name] = all(within(one, exact) for one, exact in zip(ends, expected, strict=True))
     responses = inner_products(a, b, len(a))
     low, high = values.responses_low - _ROUNDING, values.responses_high + _ROUNDING
     held["impulse responses"] = bool(((low <= responses) & (responses <= high)).all())

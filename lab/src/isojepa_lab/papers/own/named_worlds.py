@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from isojepa.laws import Density
-from isojepa.registry import Context, Spec, make
+from isojepa.distributions import Density
+from isojepa.registry import Context, Spec, build_spec
 
 LANGEVIN, GAUSSIAN, COPULA = "langevin", "ornstein-uhlenbeck", "copula"
 DISCRETE: dict[
@@ -35,13 +35,13 @@ WIDE: dict[str, dict[str, Any]] = {
 def world(process: str, law: str, mixing: str, dim: int, rho: float) -> Spec:
     """Latents of a process and a law, seen through a mixing of as many as there are."""
     mixed = (PLANE if dim == 2 else WIDE)[mixing]
-    own = {} if process == GAUSSIAN else LAWS[law]
-    spec: Spec = make("world", process=process, dim=dim, rho=rho, **own, **mixed)
+    law_settings = {} if process == GAUSSIAN else LAWS[law]
+    spec: Spec = build_spec("world", process=process, dim=dim, rho=rho, **law_settings, **mixed)
     return spec
 
 
 def law_of(name: str) -> Density:
     """A law by its name."""
     settings = dict(LAWS[name])
-    law: Density = make("law", settings.pop("law", NORMAL), **settings).build(Context())
+    law: Density = build_spec("law", settings.pop("law", NORMAL), **settings).build(Context())
     return law

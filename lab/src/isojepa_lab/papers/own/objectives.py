@@ -1,7 +1,8 @@
 """Which objective shows latents by name: the trade between whitening, SIGReg and InfoNCE.
 
-A white embedding of a Langevin world is Q phi(z): bent, but with laws that tell axes apart. SIGReg makes it
-normal, which takes the cue away. InfoNCE has a kernel of one width for all increments, which in these worlds
+A white embedding of a Langevin world is Q phi(z): nonlinear, but with distributions that identify axes.
+SIGReg makes it normal, which takes the cue away. InfoNCE has a kernel of one width for all increments,
+which in these worlds
 are equally large everywhere: it leaves latents nearly straight. One thing is varied at a time.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 from isojepa.certificates.eigenfunctions import predict_r2
 from isojepa.config import Config
 from isojepa.encoders.mlp import MLPSpec
-from isojepa.registry import Spec, make
+from isojepa.registry import Spec, build_spec
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.training.recipe import Recipe
 from isojepa_lab.papers.own import axis_scores
@@ -39,7 +40,7 @@ DIMS = (4, 16, 64, 256)
 FOUND_ON = {64: 131_072, 256: 524_288}
 TARGET = 0.99  # rank correlation of the latent that is found least
 _ALIKE = 1e-3  # of rank correlations
-_NEAR = 0.01  # of R^2
+_R2_TOLERANCE = 0.01  # of R^2
 _SCORES = ("rank", "r2", "straight")
 _PARTS = {  # label and name of what is varied
     "weight": ("weight", "weight of the regularizer"),
@@ -58,13 +59,13 @@ def cells(scale: str) -> list[Cell]:
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
     seeds = range(SEEDS if scale == "paper" else 1)
     varied: dict[str, Any] = {"rho": RHOS, "pairs": PAIRS, "embedding": EMBEDDINGS}
-    found = []
+    cells = []
     for name, weights in WEIGHTS.items():
-        found += _runs("weight", name, weights, seed=seeds, law=LAWS)
+        cells += _runs("weight", name, weights, seed=seeds, law=LAWS)
         for part, values in varied.items():
-            found += _runs(part, name, OWN[name], seed=seeds, **{part: values})
-        found += _runs("dim", name, OWN[name], dim=DIMS, embedding=0)  # 0: as many as latents
-    return found
+            cells += _runs(part, name, OWN[name], seed=seeds, **{part: values})
+        cells += _runs("dim", name, OWN[name], dim=DIMS, embedding=0)  # 0: as many as latents
+    return cells
 
 
 def _runs(part: str, objective: str, weight: Any, **varied: Any) -> list[Cell]:
@@ -86,7 +87,7 @@ def _config(
     mixing = MIXING if dim == 2 else "additive-coupling"
     where, settings = world(LANGEVIN, law, mixing, dim, rho), _objective(objective, weight, dim)
     if part == "dim":  # encoders that can undo the coupling, as in the study of scaling
-        encoder: Spec = make("encoder", "free-coupling", layers=2)
+        encoder: Spec = build_spec("encoder", "free-coupling", layers=2)
         recipe = Recipe(steps=2500, learning_rate=learning_rate(dim))
         if objective == INFONCE:
             recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * learning_rate(dim))
@@ -102,21 +103,21 @@ def _objective(name: str, weight: float, dim: int) -> Spec:
     plane = dim == 2
     spec: Spec
     if name == WHITENING:
-        spec = make("objective", "whitening", weight=weight if plane else 0.1)
+        spec = build_spec("objective", "whitening", weight=weight if plane else 0.1)
     elif name == SIGREG:
-        spec = make("objective", "lejepa", weight=weight if plane else 1e-3)
+        spec = build_spec("objective", "lejepa", weight=weight if plane else 1e-3)
     elif plane:
-        spec = make("objective", "infonce", weight=weight, sigma="matched")
-    else:  # subspaces that fill the space: whole pairs tell more than a batch can show
+        spec = build_spec("objective", "infonce", weight=weight, sigma="matched")
+    else:  # subspaces that fill the space: whole pairs carry more than a batch can show
         settings = {"sigma": "matched", "k": 4, "weight": 0.2, "slices": max(8, dim // 4)}
-        spec = make("objective", "sliced-infonce", **settings)
+        spec = build_spec("objective", "sliced-infonce", **settings)
     return spec
 
 
 def _lines(rows: Rows, part: str, *labels: str) -> Lines:
     """Lines of one part of the study, by objective and some labels."""
-    own = rows.where(part=part)
-    return own.lines(["objective", *labels], *_SCORES, named=_named, runs=len)
+    selection = rows.where(part=part)
+    return selection.lines(["objective", *labels], *_SCORES, named=_named, runs=len)
 
 
 def _named(own: Rows) -> float:
@@ -131,13 +132,13 @@ def _weights(rows: Rows) -> Lines:
 def _predicted(rows: Rows) -> Lines:
     """Whitening against the best white embedding, which theory knows from the law alone."""
     lines = _lines(rows.where(objective=WHITENING, weight=OWN[WHITENING]), "weight", "law")
-    known = lines.where(law=tuple(DISCRETE))
-    return Lines(line | {"predicted": predict_r2(law_of(line["law"])), "after": 1.0} for line in known)
+    predicted = lines.where(law=tuple(DISCRETE))
+    return Lines(line | {"predicted": predict_r2(law_of(line["law"])), "after": 1.0} for line in predicted)
 
 
 def _best(rows: Rows) -> Lines:
     """The weight of each objective whose worst latent is recovered best, law by law."""
-    found = Lines()
+    table = Lines()
     for law in LAWS:
         line: dict[str, Any] = {"law": law}
         for name in WEIGHTS:
@@ -149,8 +150,8 @@ def _best(rows: Rows) -> Lines:
                     f"{name} straight": best["straight"],
                     f"{name} weight": best["weight"],
                 }
-        found.append(line)
-    return found.known(*WEIGHTS)
+        table.append(line)
+    return table.known(*WEIGHTS)
 
 
 def _leads(name: str, over: str) -> Judge:
@@ -182,8 +183,8 @@ def _panels(rows: Rows) -> list[Chart]:
     linear = {"scale": "linear", "across_scale": "linear"}
     panels = [curves_chart("Whitening, law by law", "R² predicted from the law", "R²", straight, **linear)]
     for part, (label, across) in _PARTS.items():
-        own = rows.where(part=part, law=LAW)
-        curves = own.curves(label, "rank", "{objective}", height=lambda rank: max(1 - rank, 1e-5))
+        selection = rows.where(part=part, law=LAW)
+        curves = selection.curves(label, "rank", "{objective}", height=lambda rank: max(1 - rank, 1e-5))
         panels.append(curves_chart(f"By {across}", across, "1 − rank correlation", curves))
     return panels
 
@@ -212,7 +213,7 @@ STUDY = Study.of_file(
                 line | {"off": abs(line["r2"] - line["predicted"])} for line in _predicted(rows)
             ),
             "off",
-            at_most(_NEAR),
+            at_most(_R2_TOLERANCE),
             "{law} ({r2:.4f}, predicted {predicted:.4f})",
         ),
         rho=_reaches("rho", "rho", "{rho:g}"),

@@ -5,7 +5,7 @@ encoder, one number of steps and fresh batches of one size, and differs by what 
 
     whitening       alignment, and mean and covariance held at 0 and I (`isojepa.objectives.Whitening`)
     InfoNCE         with the kernel matched to the correlation of the latents (`isojepa.objectives.InfoNCE`)
-    VAMPNet         the VAMP-2 score (Mardt, Pasquali, Wu & Noe 2018), by deeptime's own class and optimiser,
+    VAMPNet         the VAMP-2 score (Mardt, Pasquali, Wu & Noe 2018), by deeptime's own class and optimizer,
                     with the others' schedule; it gives a space, whose slowest directions linear SFA finds
     PCL             permutation-contrastive learning (`isojepa_lab.papers.own.contrasts`)
 """
@@ -17,17 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isojepa.data.world import World
 from isojepa.encoders.mlp import MLP
 from isojepa.encoders.model import embed
 from isojepa.importing import install_hint
-from isojepa.names import choose
 from isojepa.objectives import InfoNCE, LeJEPA, Whitening
 from isojepa.objectives.infonce import matched_sigma
 from isojepa.seeds import generator
 from isojepa.training import fit
-from isojepa.training.recipe import Recipe
-from isojepa.training.schedules import SCHEDULES
-from isojepa.worlds.world import World
+from isojepa.training.recipe import SCHEDULES, Recipe
+from isojepa.validation import choose
 from isojepa_lab.papers.own.contrasts import PairFunctions, PermutationContrast
 from isojepa_lab.papers.own.slow_features import (
     Cosines,
@@ -146,8 +145,8 @@ def find_map(method: str, world: World, seed: int, **settings: Any) -> Map:
         ValueError: there is no such method.
         ImportError: it needs a package that is not installed.
     """
-    found: Map = choose("method", method, METHODS)(world, seed, **settings)
-    return found
+    representation: Map = choose("method", method, METHODS)(world, seed, **settings)
+    return representation
 
 
 def _pairs(world: World, seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.registry import Context, make
+from isojepa.data.world import World
+from isojepa.registry import Context, build_spec
 from isojepa.report.charts import Chart, curves_chart
 from isojepa.seeds import generator
-from isojepa.unmix import match_latents
-from isojepa.worlds.world import World
+from isojepa.unmixing import match_latents
 from isojepa_lab.papers.own.axis_scores import score_axes
 from isojepa_lab.papers.own.peer_methods import METHODS, Map, find_map
 from isojepa_lab.studies.cells import Cell, Computation, Label
@@ -29,7 +29,7 @@ SPREAD = {
     ONE: 0.0,
     SEVERAL: 0.8,
     WIDE: 2.0,
-}  # the fastest latent forgets 1 + this times as fast as the slowest
+}  # the fastest latent decorrelates 1 + this times as fast as the slowest
 RHO = 0.9
 FOUND = 0.9  # MCC from which latents count as found
 NEAR = 0.01  # differences of an MCC that count as none
@@ -71,13 +71,13 @@ SIZES["paper"] = SIZES["standard"] | {
 
 def cells(scale: str) -> list[Cell]:
     """Every method in every world, with a mixing of its own for each seed where mixings are drawn."""
-    sizes, found = SIZES[scale], []
+    sizes, cells = SIZES[scale], []
     for mixing, dim, law, rates in sizes["worlds"]:
         for method in METHODS:
             if method == MATCHED and rates != ONE:
                 continue  # no kernel is matched to several rates
             for seed in range(sizes["seeds"]):
-                asked = {
+                settings = {
                     "world": _world(mixing, dim, law, rates, seed),
                     "method": method,
                     "settings": _settings(method, dim, sizes),
@@ -94,20 +94,23 @@ def cells(scale: str) -> list[Cell]:
                     "seed": seed,
                 }
                 seconds = 4.0 + dim / 4 if method in TRAINED else 1.0 + dim / 4
-                found.append(Cell(Computation(asked, seconds=seconds), labels))
-    return found
+                cells.append(Cell(Computation(settings, seconds=seconds), labels))
+    return cells
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Fit a method to its world; score what it gives, as it is and unmixed, on fresh states."""
-    asked = cell.settings
-    own: dict[str, Any] = asked["world"]
-    rho = tuple(own["rho"]) if isinstance(own["rho"], list) else own["rho"]
-    world: World = make("world", **{**own, "rho": rho}).build(Context(seed=asked["seed"]))
+    settings = cell.settings
+    row_scores: dict[str, Any] = settings["world"]
+    rho = tuple(row_scores["rho"]) if isinstance(row_scores["rho"], list) else row_scores["rho"]
+    world: World = build_spec("world", **{**row_scores, "rho": rho}).build(Context(seed=settings["seed"]))
     started = time.process_time()
-    found = find_map(asked["method"], world, asked["seed"], **asked["settings"])
+    representation = find_map(settings["method"], world, settings["seed"], **settings["settings"])
     spent = time.process_time() - started
-    return {**score(found, world, asked["axes"], asked["scored"], asked["seed"]), "spent": spent}
+    return {
+        **score(representation, world, settings["axes"], settings["scored"], settings["seed"]),
+        "spent": spent,
+    }
 
 
 def score(found: Map, world: World, axes: int, scored: int, seed: int) -> dict[str, Any]:
@@ -117,7 +120,7 @@ def score(found: Map, world: World, axes: int, scored: int, seed: int) -> dict[s
     rows, latents = found(batch.views[0].double().numpy()), batch.latents[0].double().numpy()
     partners = match_latents(rows, latents).partners
     ranks = [abs(partner.rank) for partner in partners]
-    told: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "mcc": float(np.mean(ranks)),
         "rank": min(ranks),
         "r2": min(partner.linear_r2 for partner in partners),
@@ -126,11 +129,11 @@ def score(found: Map, world: World, axes: int, scored: int, seed: int) -> dict[s
     try:
         unmixed = score_axes(h, h_next, rows, latents)
     except ValueError as error:
-        unmixed = {**told, "straight": None, "named": 0, "verdict": str(error)}
-    kept = ("mcc", "rank", "straight", "named", "verdict")
+        unmixed = {**scores, "straight": None, "named": 0, "verdict": str(error)}
+    names = ("mcc", "rank", "straight", "named", "verdict")
     return (
-        told
-        | {f"unmixed_{name}": unmixed[name] for name in kept}
+        scores
+        | {f"unmixed_{name}": unmixed[name] for name in names}
         | {"unmix_spent": time.process_time() - started}
     )
 
@@ -138,8 +141,16 @@ def score(found: Map, world: World, axes: int, scored: int, seed: int) -> dict[s
 def _world(mixing: str, dim: int, law: str, rates: str, seed: int) -> dict[str, Any]:
     spread = SPREAD[rates]
     rho = [RHO ** (1 + spread * at / (dim - 1)) for at in range(dim)] if spread else RHO
-    drawn = {"mixing_seed": seed} if mixing == "lift" else {}
-    return {"process": "langevin", "mixing": mixing, "dim": dim, "law": law, **LAWS[law], "rho": rho, **drawn}
+    mixing_settings = {"mixing_seed": seed} if mixing == "lift" else {}
+    return {
+        "process": "langevin",
+        "mixing": mixing,
+        "dim": dim,
+        "law": law,
+        **LAWS[law],
+        "rho": rho,
+        **mixing_settings,
+    }
 
 
 def _settings(method: str, dim: int, sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +158,7 @@ def _settings(method: str, dim: int, sizes: Mapping[str, Any]) -> dict[str, Any]
     rate = 2e-2 if dim == 2 else 1e-2
     closed = {"pairs": sizes["pairs"], "features": sizes["features"]}
     trained = sizes["training"] | {"learning_rate": rate, "encoder": {"width": 64, "layers": 4}}
-    own: dict[str, dict[str, Any]] = {
+    settings: dict[str, dict[str, Any]] = {
         LINEAR: {"pairs": sizes["pairs"]},
         "polynomial SFA": closed,
         "kernel SFA": closed | {"width": 0.5 if dim == 2 else 2.0},
@@ -157,7 +168,7 @@ def _settings(method: str, dim: int, sizes: Mapping[str, Any]) -> dict[str, Any]
         OURS: trained | {"weight": 0.35 if dim == 2 else 0.1},
         MATCHED: trained,
     }
-    return own[method]
+    return settings[method]
 
 
 PLACE = ["mixing", "dim", "law", "rates"]
@@ -166,21 +177,21 @@ TEXT = "{mixing}, {dim} latents, {law}, {rates}"
 
 def _best(rows: Rows, of: str) -> Lines:
     """In each world ours, unmixed, and the best of the others as found or unmixed."""
-    found = Lines()
-    for place, own in rows.by(*PLACE).items():
+    lines = Lines()
+    for place, group in rows.by(*PLACE).items():
         others = {
             str(name): mean
-            for (name,), some in own.by("method").items()
+            for (name,), some in group.by("method").items()
             if name not in (OURS, MATCHED) and (mean := some.mean(of)) is not None
         }
-        ours = own.where(method=OURS).mean("unmixed_mcc")
+        ours = group.where(method=OURS).mean("unmixed_mcc")
         if others and ours is not None:
             name = max(others, key=lambda one: others[one])
             line = dict(zip(PLACE, place, strict=True))
-            found.append(
+            lines.append(
                 line | {"ours": ours, "peer": name, "best": others[name], "ahead": ours - others[name]}
             )
-    return found
+    return lines
 
 
 def _ahead(of: str, least: float) -> Callable[[Rows], Judgement]:
@@ -196,8 +207,8 @@ def _linear(rows: Rows) -> Judgement:
 
 def _named(rows: Rows) -> Judgement:
     """Whether polynomial SFA finds latents as it is where rates differ, and only there."""
-    own = rows.where(method="polynomial SFA", rates=(ONE, SEVERAL), dim=at_most(SIX))
-    lines = own.lines(PLACE, "mcc").known("mcc")
+    selection = rows.where(method="polynomial SFA", rates=(ONE, SEVERAL), dim=at_most(SIX))
+    lines = selection.lines(PLACE, "mcc").known("mcc")
     text = f"{{mcc:.3f}} in {TEXT}"
     return judge_lines(
         lines, lambda line: (line["mcc"] > 1 - NEAR) == (line["rates"] == SEVERAL), text, "mcc"
@@ -213,8 +224,10 @@ def _six(rows: Rows) -> Judgement:
 
 def _window(rows: Rows) -> Judgement:
     """Whether xSFA finds the latent beyond the window better than ours does."""
-    own = rows.where(rates=WIDE).pivot(PLACE, "{method}", "rank", ours=_least_unmixed)
-    lines = Lines(line | {"sequential": line.get(SEQUENTIAL)} for line in own).known("sequential", "ours")
+    selection = rows.where(rates=WIDE).pivot(PLACE, "{method}", "rank", ours=_least_unmixed)
+    lines = Lines(line | {"sequential": line.get(SEQUENTIAL)} for line in selection).known(
+        "sequential", "ours"
+    )
     text = "{sequential:.3f} against {ours:.3f}"
     return judge_lines(lines, lambda line: line["sequential"] > line["ours"] + NEAR, text)
 
@@ -222,9 +235,11 @@ def _window(rows: Rows) -> Judgement:
 def _matched(rows: Rows) -> Judgement:
     """Whether InfoNCE, unmixed, is at least as good as the white embedding where rates agree."""
     lines = rows.where(method=(OURS, MATCHED), rates=ONE).pivot(PLACE, "{method}", "unmixed_mcc")
-    told = Lines(line | {"difference": line[MATCHED] - line[OURS]} for line in lines.known(OURS, MATCHED))
+    differences = Lines(
+        line | {"difference": line[MATCHED] - line[OURS]} for line in lines.known(OURS, MATCHED)
+    )
     text = f"{{{MATCHED}:.3f}} against {{{OURS}:.3f}} in {TEXT}"
-    return judge_lines(told, lambda line: line["difference"] >= 0, text, "difference")
+    return judge_lines(differences, lambda line: line["difference"] >= 0, text, "difference")
 
 
 def _least_unmixed(own: Rows) -> float | None:
@@ -257,14 +272,16 @@ def _faster(rows: Rows) -> Judgement:
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    found = []
+    charts = []
     for rates in (ONE, SEVERAL):
-        own = rows.where(rates=rates, law="uniform")
+        selection = rows.where(rates=rates, law="uniform")
         for score_name, words in (("mcc", "as found"), ("unmixed_mcc", "unmixed")):
-            curves = own.curves("dim", score_name, "{method}")
+            curves = selection.curves("dim", score_name, "{method}")
             title = f"{rates.capitalize()}, {words}"
-            found.append(curves_chart(title, "latents", "MCC", curves, scale="linear", across_scale="linear"))
-    return found
+            charts.append(
+                curves_chart(title, "latents", "MCC", curves, scale="linear", across_scale="linear")
+            )
+    return charts
 
 
 def _numbers(rows: Rows) -> dict[str, Value]:

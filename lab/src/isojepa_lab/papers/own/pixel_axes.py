@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import HeatMap
-from isojepa.worlds.reacher import JOINTS
+from isojepa_lab.environments.reacher_frames import JOINTS
 from isojepa_lab.papers.own.axis_scores import latent_rows
 from isojepa_lab.papers.own.pixel_measures import STATES, measure
 from isojepa_lab.papers.world_model import reacher, reacher_ou, reacher_trajectory
@@ -47,8 +47,8 @@ def cells(scale: str) -> list[Cell]:
 
 
 def _computation(scale: str, condition: str, seed: int) -> Computation:
-    asked = {"config": _config(scale, condition, seed).to_dict(), **SIZES[scale]}
-    return Computation(asked, seconds=420.0)
+    settings = {"config": _config(scale, condition, seed).to_dict(), **SIZES[scale]}
+    return Computation(settings, seconds=420.0)
 
 
 def _config(scale: str, condition: str, seed: int) -> Config:
@@ -58,16 +58,16 @@ def _config(scale: str, condition: str, seed: int) -> Config:
     policy = reacher_trajectory.EXPLORED if condition == EXPLORED else reacher_trajectory.POLICY
     stride = next((stride for stride, name in POLICY.items() if name == condition), STRIDE)
     strength = 0.0 if condition != WEIGHED else WEAKER if scale == "quick" else STRENGTH
-    found = reacher_trajectory.config(scale, policy, stride, reacher_trajectory.WEIGHT, strength, seed)
+    config = reacher_trajectory.config(scale, policy, stride, reacher_trajectory.WEIGHT, strength, seed)
     if condition == WHITE:
         return Config(
-            found.world,
-            found.encoder,
-            make("objective", "whitening", weight=WHITENING),
-            found.training,
-            seed=found.seed,
+            config.world,
+            config.encoder,
+            build_spec("objective", "whitening", weight=WHITENING),
+            config.training,
+            seed=config.seed,
         )
-    return found
+    return config
 
 
 def _each(rows: Rows, states: str, way: str = WAY) -> Rows:
@@ -83,17 +83,17 @@ def _lines(rows: Rows, states: str) -> Lines:
     """By condition, of both joints: all axes, sine and cosine, one axis, one that is straightened."""
     keys = ("linear", "own", "straight", "rank", "named")
     each = _each(rows, states)
-    found = Lines()
-    for (condition,), own in rows.by("condition").items():
+    lines = Lines()
+    for (condition,), group in rows.by("condition").items():
         line: dict[str, Any] = {"condition": condition}
         for place, joint in enumerate(JOINTS):
             one = each.where(condition=condition, latent=joint)
             line |= {f"{key}_{joint}": one.mean(key) for key in keys}
             for score in ("as_recorded", "circle"):
-                known = [row.scores[score][states][place] for row in own if score in row.scores]
-                line[f"{score}_{joint}"] = sum(known) / len(known) if known else None
-        found.append(line)
-    return found.known(*(f"linear_{joint}" for joint in JOINTS))
+                scores = [row.scores[score][states][place] for row in group if score in row.scores]
+                line[f"{score}_{joint}"] = sum(scores) / len(scores) if scores else None
+        lines.append(line)
+    return lines.known(*(f"linear_{joint}" for joint in JOINTS))
 
 
 def _laws(rows: Rows) -> Lines:
@@ -106,28 +106,28 @@ def _laws(rows: Rows) -> Lines:
 
 def _axes(rows: Rows, *ways: str) -> Lines:
     """Every axis: what it is a function of, and why it has a name, or none; found in all ways, or in some."""
-    found = Lines()
+    lines = Lines()
     for row in rows:
         for way in ways or WAYS:
             for number, axis in enumerate(row.scores.get(way, {}).get("axes", ())):
                 share = {f"share_{joint}": one for joint, one in zip(JOINTS, axis["share"], strict=True)}
                 line = {**row.labels, **axis, **share, "way": way, "number": number}
-                found.append(line | {"told": axis["reason"] or "–"})
-    return found
+                lines.append(line | {"told": axis["reason"] or "–"})
+    return lines
 
 
 def _ways(rows: Rows) -> Lines:
     """Axes with a name, of two, and the rank correlations, by the way they were found."""
-    found = Lines()
-    for (condition,), own in rows.by("condition").items():
+    lines = Lines()
+    for (condition,), group in rows.by("condition").items():
         line: dict[str, Any] = {"condition": condition}
         for way in WAYS:
-            each = _each(own, "own", way)
+            each = _each(group, "own", way)
             names = each.mean("named")
             line |= {way: None if names is None else len(JOINTS) * names}
             line |= {f"rank_{way}_{joint}": each.where(latent=joint).mean("rank") for joint in JOINTS}
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def _shown(states: str) -> Judge:
@@ -147,9 +147,9 @@ def _shown(states: str) -> Judge:
 
 def _round(rows: Rows) -> Judgement:
     """Whether the axes on a policy's trajectories are functions of the shoulder more than of the wrist."""
-    asked = _axes(rows, WAY).where(condition=(*POLICY.values(), WHITE))
+    selection = _axes(rows, WAY).where(condition=(*POLICY.values(), WHITE))
     text = "{condition}, axis {number} ({share_shoulder:.2f} / {share_wrist:.2f})"
-    return judge_lines(asked, lambda line: line["share_shoulder"] > line["share_wrist"], text)
+    return judge_lines(selection, lambda line: line["share_shoulder"] > line["share_wrist"], text)
 
 
 def _single(rows: Rows) -> Judgement:
@@ -162,7 +162,7 @@ def _named(states: str, test: Callable[[Any], bool]) -> Judge:
     """The judge of whether axes with a name pass a test."""
 
     def judge(rows: Rows) -> Judgement:
-        asked = Lines(
+        lines = Lines(
             {**row.labels, **row.scores, "gain": row.scores["straight"] - row.scores["own"]}
             for way in WAYS
             for row in _each(rows, states, way)
@@ -171,7 +171,7 @@ def _named(states: str, test: Callable[[Any], bool]) -> Judge:
         text = (
             "{condition}, {latent}, from {way} (rank {rank:.2f}, R² {own:.3f}, straightened {straight:.3f})"
         )
-        return judge_lines(asked, test, text)
+        return judge_lines(lines, test, text)
 
     return judge
 
@@ -196,20 +196,20 @@ def _refused(rows: Rows) -> Judgement:
 
 def _halves(rows: Rows) -> Judgement:
     """Whether nothing has a name where all axes are functions of the same joint more than of the other."""
-    asked = Lines()
+    lines = Lines()
     for row in rows:
         for way in WAYS:
             axes = _axes(Rows([row]), way)
             if len({line["share_shoulder"] > line["share_wrist"] for line in axes}) == 1:
-                asked += axes
-    return _unnamed(asked)
+                lines += axes
+    return _unnamed(lines)
 
 
 def _gains(key: str, other: str) -> Judge:
     """The judge of whether another way to train raises something of the joints, on both kinds of states."""
 
     def judge(rows: Rows) -> Judgement:
-        asked = Lines()
+        weakest = Lines()
         for states in STATES:
             lines = {line["condition"]: line for line in _lines(rows, states)}
             if PLAIN in lines and other in lines:
@@ -217,25 +217,25 @@ def _gains(key: str, other: str) -> Judge:
                     name = f"{key}_{joint}"
                     ends = {"before": lines[PLAIN][name], "after": lines[other][name]}
                     where = "Gaussian" if states == "gaussian" else "its own"
-                    asked.append({"joint": joint, "where": where, **ends})
+                    weakest.append({"joint": joint, "where": where, **ends})
         text = "{joint} on {where} states ({before:.2f} to {after:.2f})"
-        return judge_lines(asked, lambda line: line["after"] > line["before"], text)
+        return judge_lines(weakest, lambda line: line["after"] > line["before"], text)
 
     return judge
 
 
 def _shaped(rows: Rows) -> Judgement:
     """Whether every axis of whitening is further from a normal law than those of SIGReg."""
-    found = {
+    departures = {
         name: [line["departure"] for line in _axes(rows.where(condition=name), WAY)]
         for name in (PLAIN, WHITE)
     }
-    asked = Lines(
+    lines = Lines(
         {"white": white, "plain": plain}
-        for white, plain in zip(sorted(found[WHITE]), sorted(found[PLAIN]), strict=False)
+        for white, plain in zip(sorted(departures[WHITE]), sorted(departures[PLAIN]), strict=False)
     )
     text = "{white:.4f} beside {plain:.4f}"
-    return judge_lines(asked, lambda line: line["white"] > line["plain"], text)
+    return judge_lines(lines, lambda line: line["white"] > line["plain"], text)
 
 
 def _more_names(rows: Rows) -> Judgement:
@@ -247,13 +247,13 @@ def _panels(rows: Rows) -> list[HeatMap]:
     """Each joint by condition, on both kinds of states: all axes, its own, and that straightened."""
     keys = {"linear": "all axes", "own": "own axis", "straight": "straightened", "circle": "sin, cos"}
     panels = []
-    for states, told in zip(STATES, ("Gaussian states", "held-out states of its own law"), strict=True):
+    for states, kind in zip(STATES, ("Gaussian states", "held-out states of its own law"), strict=True):
         lines = _lines(rows, states)
         lines.reverse()  # rows of a map go up
         for joint in JOINTS:
             values = [[line[f"{key}_{joint}"] for key in keys] for line in lines]
             names = [line["condition"] for line in lines]
-            title = f"{joint.capitalize()}: R² on {told}"
+            title = f"{joint.capitalize()}: R² on {kind}"
             panels.append(HeatMap("", title, "", list(keys.values()), names, "", "", values, digits=2))
     return panels
 

@@ -31,15 +31,14 @@ import numpy as np
 from torch import nn
 
 from isojepa.config import config_from
+from isojepa.data.source import held_out
+from isojepa.data.trajectories import Recorded
 from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2
 from isojepa.registry import Context, Spec
-from isojepa.unmix import Unmixing, unmix
-from isojepa.worlds.reacher import JOINTS, Reacher, ReacherEpisodesSpec
-from isojepa.worlds.reacher.episodes import content_of, trajectories_of
-from isojepa.worlds.reacher.states import keep_states
-from isojepa.worlds.source import held_out
-from isojepa.worlds.trajectories import Recorded
+from isojepa.unmixing import Unmixing, unmix
+from isojepa_lab.environments.reacher import Reacher, ReacherEpisodesSpec, content_of, trajectories_of
+from isojepa_lab.environments.reacher_frames import JOINTS, keep_states
 from isojepa_lab.papers.own.recording_measures import score_found
 from isojepa_lab.papers.world_model import reacher
 from isojepa_lab.studies.cells import Cell
@@ -51,8 +50,8 @@ _PIECE = 500  # frames that are float32 at once
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Take an encoder, trained now if it is not there, and score its axes on both kinds of states."""
-    asked = cell.settings
-    config = config_from(dict(asked["config"]))
+    settings = cell.settings
+    config = config_from(dict(settings["config"]))
     encoder = reacher.trained(config).eval()
     spec = as_recorded(config.world)
     world = spec.build(Context(seed=config.seed))
@@ -60,12 +59,12 @@ def measure(cell: Cell) -> dict[str, Any]:
     h, h_next, _ = reacher.seen(encoder, world)
     ways: dict[str, tuple[Any, Any, Any]] = {"pairs": (h, h_next, None)}
     if isinstance(spec, ReacherEpisodesSpec):
-        ways["paths"] = (None, None, _paths(encoder, spec, world, asked["paths"]))
-    states = _states(encoder, world, asked["states"])
-    found: dict[str, Any] = {way: score_on(given, states) for way, given in ways.items()}
+        ways["paths"] = (None, None, _paths(encoder, spec, world, settings["paths"]))
+    states = _states(encoder, world, settings["states"])
+    scores: dict[str, Any] = {way: score_on(embeddings, states) for way, embeddings in ways.items()}
     first, second = (world.look.angles(view.z.astype(float)) for view in world.views)
     return {
-        **found,
+        **scores,
         "as_recorded": {name: _r2_each(rows, z) for name, (rows, z, _) in states.items()},
         "circle": {name: _circle(rows, angles) for name, (rows, _, angles) in states.items()},
         "wound": (np.abs(states["own"][2]) > math.pi).mean(0).tolist(),
@@ -116,16 +115,18 @@ def _states(
     """By kind of states: embeddings, latents with turns counted, and angles as drawn, each (n, dim)."""
     data = str(world.views[0].folder.parent)
     shared = Reacher.shared(pairs=count, look=world.look, data=data)
-    own = held_out(world)
-    assert isinstance(own, Reacher)
-    found = {}
-    for name, source in zip(STATES, (shared, shared if own.facts.gaussian else own), strict=True):
+    test_source = held_out(world)
+    assert isinstance(test_source, Reacher)
+    rows = {}
+    for name, source in zip(
+        STATES, (shared, shared if test_source.facts.gaussian else test_source), strict=True
+    ):
         h, _, z = reacher.seen(encoder, source)
         # the second half is the test states: by the first others have chosen weights
         test = slice(len(h) // 2, None) if source is shared else slice(None)
-        angles = world.look.angles(source.standardiser.restore(z[test]))
-        found[name] = (h[test], z[test] if world.look.squash else angles, angles)
-    return found
+        angles = world.look.angles(source.standardizer.restore(z[test]))
+        rows[name] = (h[test], z[test] if world.look.squash else angles, angles)
+    return rows
 
 
 def _paths(encoder: nn.Module, spec: ReacherEpisodesSpec, world: Reacher, count: int) -> list[np.ndarray]:
@@ -137,7 +138,7 @@ def _paths(encoder: nn.Module, spec: ReacherEpisodesSpec, world: Reacher, count:
     z = train.states.gather(path, step)
     frames = keep_states(z, content_of(z), world.look, spec.data).frames
     h = [
-        embed(encoder, world.look.normalised(np.array(frames[at : at + _PIECE]))).double().numpy()
+        embed(encoder, world.look.normalized(np.array(frames[at : at + _PIECE]))).double().numpy()
         for at in range(0, len(frames), _PIECE)
     ]
     return list(np.concatenate(h).reshape(-1, steps, h[0].shape[1]))
@@ -149,16 +150,16 @@ def score_on(
     """Find axes on what is given and score them on both kinds of states; or say why there are none.
 
     Args:
-        given: as `isojepa.unmix.unmix` takes them.
+        given: as `isojepa.unmixing.unmix` takes them.
         states: by kind: embeddings, latents with turns counted, and angles as drawn, each (n, dim).
     """
     try:
-        found = unmix(*given)
+        unmixing = unmix(*given)
     except ValueError as error:  # an embedding that collapsed
         return {"refused": str(error)}
-    scores = {name: score_found(found, h, as_seen(z)) for name, (h, z, _) in states.items()}
+    scores = {name: score_found(unmixing, h, as_seen(z)) for name, (h, z, _) in states.items()}
     h, _, angles = states["own"]
-    return {**scores, "axes": _axes(found, h, angles)}
+    return {**scores, "axes": _axes(unmixing, h, angles)}
 
 
 def _axes(found: Unmixing, h: np.ndarray, angles: np.ndarray) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@
                     over ten ranges that are visited equally often; 1 for constant diffusion and near pairs
 
 Axes are always found on the data as they are, also where an encoder was trained on weighed pairs: weights
-that make rates equal would take away what tells axes apart.
+that make rates equal would take away what identifies axes.
 """
 
 import math
@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from isojepa.isotropise.isotropise import isotropise
-from isojepa.isotropise.weighing import measure_pairs
+from isojepa.data.reweighting import isotropize, measure_pairs
+from isojepa.data.trajectories import Recorded
 from isojepa.objectives import LeJEPA, Whitening
 from isojepa.seeds import generator
-from isojepa.unmix import Unmixing, match_latents, unmix
-from isojepa.worlds.trajectories import Recorded
+from isojepa.unmixing import Unmixing, match_latents, unmix
 from isojepa_lab.papers.own.axis_scores import measure_axes
 from isojepa_lab.studies.cells import Cell
 from isojepa_lab.studies.goal_paths import FITTED, OBJECTIVES, draw_paths, sampled, train_encoder
@@ -50,23 +49,23 @@ Embed = Callable[[np.ndarray], np.ndarray]  # angles (n, dim) -> embeddings (n, 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Train or make an embedding, find its axes in both ways, and score them on held-out paths."""
-    asked = cell.settings
-    train, held_out = draw_paths(asked["paths"], asked["length"], asked["seed"])
-    plain = train.strided(asked["stride"])
+    settings = cell.settings
+    train, held_out = draw_paths(settings["paths"], settings["length"], settings["seed"])
+    plain = train.strided(settings["stride"])
     try:
-        pairs = _weighed(plain, asked["method"], asked["strength"])
+        pairs = _weighed(plain, settings["method"], settings["strength"])
     except ValueError as error:  # too few pairs count
         return {"refused": str(error)}
-    embed = _embedding(pairs, asked)
+    embed = _embedding(pairs, settings)
     h = embed(_states(train)).reshape(train.paths, -1, train.dim)
-    z = held_out.sample(_SCORED, generator(asked["seed"], "score", "data"))[0].double().numpy()
+    z = held_out.sample(_SCORED, generator(settings["seed"], "score", "data"))[0].double().numpy()
     first, second = (part.reshape(-1, train.dim) for part in (h[:, : -plain.stride], h[:, plain.stride :]))
     ways = {"pairs": (first, second, None), "paths": (None, None, list(h))}
     law, (states, _, weights) = measure_pairs(pairs), sampled(pairs)
     steps = {"uneven": uneven(*plain.states_at(np.arange(plain.pairs)))} if embed is turned else {}
     return {
         **steps,
-        **{way: score_way(given, embed(z), z) for way, given in ways.items()},
+        **{way: score_way(embeddings, embed(z), z) for way, embeddings in ways.items()},
         "rho": list(law.rho),
         "effective": law.effective_pairs / plain.pairs,
         "ceiling": ceiling(states, weights).tolist(),
@@ -77,15 +76,15 @@ def score_way(given: tuple[Any, Any, Any], scored: np.ndarray, z: np.ndarray) ->
     """Find axes on what is given, h and h_next or paths, and score them; or say why there are none.
 
     Args:
-        given: as `isojepa.unmix.unmix` takes them.
+        given: as `isojepa.unmixing.unmix` takes them.
         scored: (n, dim) embeddings of other states.
         z: (n, dim) latents of those.
     """
     try:
-        found = unmix(*given)
+        unmixing = unmix(*given)
     except ValueError as error:  # an embedding that collapsed
         return {"refused": str(error)}
-    return score_found(found, scored, z)
+    return score_found(unmixing, scored, z)
 
 
 def score_found(found: Unmixing, scored: np.ndarray, z: np.ndarray) -> dict[str, Any]:
@@ -113,16 +112,16 @@ def turned(z: np.ndarray) -> np.ndarray:
 
 def uneven(z: np.ndarray, z_next: np.ndarray) -> list[float]:
     """Largest over smallest mean square of the increments of coordinates (n, dim), by where they begin."""
-    found = []
+    ratios = []
     for first, second in zip(z.T, z_next.T, strict=True):
         order = np.argsort(first, kind="stable")
         squares = [part.mean() for part in np.array_split(((second - first) ** 2)[order], _RANGES)]
-        found.append(float(max(squares) / min(squares)))
-    return found
+        ratios.append(float(max(squares) / min(squares)))
+    return ratios
 
 
 def _weighed(plain: Recorded, method: str, strength: float) -> Recorded:
-    return isotropise(plain, strength, method, samples=FITTED).recorded if strength else plain
+    return isotropize(plain, strength, method, samples=FITTED).recorded if strength else plain
 
 
 def _embedding(pairs: Recorded, asked: Mapping[str, Any]) -> Embed:

@@ -40,19 +40,19 @@ SEEDS = {"quick": 1, "standard": 3, "paper": 10}
 
 def cells(scale: str) -> list[Cell]:
     """Every objective at every stride on data as recorded and as weighed; and embeddings nothing trained."""
-    asked = partial(_computation, scale)
+    build = partial(_computation, scale)
     seeds = range(SEEDS[scale])
     if scale == "quick":
-        found = crossed(asked, data=PLAIN, embedding=(ANGLES, SLOWEST, "whitening"), stride=8, seed=seeds)
-        return found + crossed(asked, data="rates 0.5", embedding="whitening", stride=8, seed=seeds)
-    untrained = crossed(asked, data=PLAIN, embedding=(ANGLES, SLOWEST), stride=STRIDES, seed=seeds)
-    return untrained + crossed(asked, data=tuple(DATA), embedding=tuple(TRAINED), stride=STRIDES, seed=seeds)
+        cells = crossed(build, data=PLAIN, embedding=(ANGLES, SLOWEST, "whitening"), stride=8, seed=seeds)
+        return cells + crossed(build, data="rates 0.5", embedding="whitening", stride=8, seed=seeds)
+    untrained = crossed(build, data=PLAIN, embedding=(ANGLES, SLOWEST), stride=STRIDES, seed=seeds)
+    return untrained + crossed(build, data=tuple(DATA), embedding=tuple(TRAINED), stride=STRIDES, seed=seeds)
 
 
 def _computation(scale: str, data: str, embedding: str, stride: int, seed: int) -> Computation:
     method, strength = DATA[data]
-    own = {"embedding": embedding, "stride": stride, "seed": seed, "method": method, "strength": strength}
-    return Computation(own | SIZES[scale], seconds=6.0)
+    labels = {"embedding": embedding, "stride": stride, "seed": seed, "method": method, "strength": strength}
+    return Computation(labels | SIZES[scale], seconds=6.0)
 
 
 def _each(rows: Rows, way: str = WAY) -> Rows:
@@ -68,13 +68,13 @@ def _lines(rows: Rows, by: list[str]) -> Lines:
     """Means over seeds: of both angles what is read off all axes, one axis, and one that is straightened."""
 
     def means(own: Rows) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        means_by_name: dict[str, Any] = {}
         for latent in LATENTS:
             one = own.where(latent=latent)
-            found |= {
+            means_by_name |= {
                 f"{key}_{latent}": one.mean(key) for key in ("linear", "own", "straight", "rank", "named")
             }
-        return found | {"cues": _counted(row.scores["cue"] for row in own if row.scores["named"])}
+        return means_by_name | {"cues": _counted(row.scores["cue"] for row in own if row.scores["named"])}
 
     return _each(rows).lines(by, means)
 
@@ -89,7 +89,7 @@ def _weighed(rows: Rows) -> Lines:
     share = {tuple(line.values())[:3]: line["effective"] for line in shares}
     lines = _lines(_trained(rows), ["data", "embedding", "stride"])
     plain = {(line["embedding"], line["stride"]): line for line in lines.where(data=PLAIN)}
-    found = Lines()
+    table = Lines()
     for line in lines.where(data=lambda name: name != PLAIN):
         base = plain.get((line["embedding"], line["stride"]))
         if base is not None:
@@ -98,14 +98,14 @@ def _weighed(rows: Rows) -> Lines:
             }
             names = sum(line[f"named_{one}"] - base[f"named_{one}"] for one in LATENTS)
             place = (line["data"], line["embedding"], line["stride"])
-            found.append({**line, **gain, "gain_named": names, "effective": share[place]})
-    return found
+            table.append({**line, **gain, "gain_named": names, "effective": share[place]})
+    return table
 
 
 def _ways(rows: Rows) -> Lines:
     """Axes with a name, of two, by the way they were found."""
-    found = Rows(row for way in WAYS for row in _each(rows.where(data=PLAIN), way))
-    return found.lines(
+    runs = Rows(row for way in WAYS for row in _each(rows.where(data=PLAIN), way))
+    return runs.lines(
         ["embedding", "stride"],
         lambda own: {way: 2 * (own.where(way=way).mean("named") or 0.0) for way in WAYS},
         lambda own: {f"rank_{way}": own.where(way=way).mean("rank") for way in WAYS},
@@ -114,19 +114,21 @@ def _ways(rows: Rows) -> Lines:
 
 def _reasons(rows: Rows) -> Lines:
     """Why axes have no name: how many of them, by the way they were found, whatever they were trained on."""
-    found: dict[str, Counter[str]] = {}
+    reasons: dict[str, Counter[str]] = {}
     for row in _trained(rows):
         for way in WAYS:
             for reason in row.scores.get(way, {}).get("reasons", ()):
-                told = reason.partition(" (")[0]  # without its number
-                found.setdefault(told, Counter())[way] += 1
-    return Lines({"reason": reason, **{way: count[way] for way in WAYS}} for reason, count in found.items())
+                reason_text = reason.partition(" (")[0]  # without its number
+                reasons.setdefault(reason_text, Counter())[way] += 1
+    return Lines({"reason": reason, **{way: count[way] for way in WAYS}} for reason, count in reasons.items())
 
 
 def _shown(rows: Rows, is_shown: bool = True) -> list[Rows]:
     """Runs that show both angles, or those that do not, as rows of both angles each."""
     runs = _each(_trained(rows)).by("data", "embedding", "stride", "seed").values()
-    return [own for own in runs if (min(own.values("linear")) >= SHOWN) == is_shown]
+    return [
+        runs_of_kind for runs_of_kind in runs if (min(runs_of_kind.values("linear")) >= SHOWN) == is_shown
+    ]
 
 
 def _both(rows: Rows) -> Judgement:
@@ -138,15 +140,17 @@ def _both(rows: Rows) -> Judgement:
 
 
 def _own_axes(rows: Rows) -> Judgement:
-    lacks = [max(row.scores["linear"] - row.scores["own"] for row in own) for own in _shown(rows)]
+    lacks = [max(row.scores["linear"] - row.scores["own"] for row in visible) for visible in _shown(rows)]
     return judge_values(lacks, lambda one: one <= NEAR)
 
 
 def _names(rows: Rows) -> Judgement:
     """Whether runs that show both angles name both; and how well axes without a name fit all the same."""
-    shown = _shown(rows)
-    counts = [sum(own.values("named")) for own in shown]
-    others = [row.scores["rank"] for own in shown for row in own if not row.scores["named"]]
+    judged = _shown(rows)
+    counts = [sum(visible_runs.values("named")) for visible_runs in judged]
+    others = [
+        row.scores["rank"] for visible_runs in judged for row in visible_runs if not row.scores["named"]
+    ]
     one, rank = counts.count(1), f"{min(others):.2f}" if others else "–"
     return judge_values(counts, lambda count: count == len(LATENTS), one=one, rank=rank)
 
@@ -155,11 +159,11 @@ def _named(
     test: Callable[[dict[str, Any]], bool], rows: Rows, kinds: tuple[bool, ...] = (True, False)
 ) -> Judgement:
     """Whether axes with a name pass a test: of runs that show both angles, of those that do not, of all."""
-    runs = [own for kind in kinds for own in _shown(rows, kind)]
-    lines = [{**row.labels, **row.scores} for own in runs for row in own if row.scores["named"]]
+    runs = [visible for kind in kinds for visible in _shown(rows, kind)]
+    lines = [{**row.labels, **row.scores} for visible in runs for row in visible if row.scores["named"]]
     failed = Counter(PLACE.format_map(line) for line in lines if not test(line))
-    told = "; ".join(f"{place} ({count})" for place, count in failed.items())
-    return judged(map(test, lines), told=told)
+    message = "; ".join(f"{place} ({count})" for place, count in failed.items())
+    return judged(map(test, lines), told=message)
 
 
 def _rates(rows: Rows) -> Judgement:
@@ -175,14 +179,19 @@ def _straightens(latent: str) -> Judge:
     """The judge of whether a named axis that is straightened is nearer to its angle than all axes are."""
 
     def gains(runs: list[Rows]) -> list[float]:
-        named = [row.scores for own in runs for row in own.where(latent=latent) if row.scores["named"]]
+        named = [
+            row.scores
+            for candidates in runs
+            for row in candidates.where(latent=latent)
+            if row.scores["named"]
+        ]
         return [one["straight"] - one["linear"] for one in named]
 
     def judge(rows: Rows) -> Judgement:
-        shown, others = (gains(_shown(rows, is_shown)) for is_shown in (True, False))
+        visible, others = (gains(_shown(rows, is_shown)) for is_shown in (True, False))
         facts = {"others": len(others), "others_good": sum(gain > 0 for gain in others)}
         ends = f"{min(others):+.3f} to {max(others):+.3f}" if others else "–"
-        return judge_values(shown, lambda gain: gain > 0, **facts, others_ends=ends)
+        return judge_values(visible, lambda gain: gain > 0, **facts, others_ends=ends)
 
     return judge
 
@@ -209,17 +218,19 @@ def _gains(key: str) -> Judge:
     return judge
 
 
-def _foretold(rows: Rows) -> Judgement:
+def _predicted(rows: Rows) -> Judgement:
     """Whether the wrist is lost where the slowest functions lack it, and nowhere else."""
     lines = _lines(rows.where(data=PLAIN), ["embedding", "stride"])
-    known = {line["stride"]: line["linear_wrist"] for line in lines.where(embedding=SLOWEST)}
-    asked = Lines(
-        {**line, "predicted": known[line["stride"]]}
+    linear_wrist = {line["stride"]: line["linear_wrist"] for line in lines.where(embedding=SLOWEST)}
+    compared = Lines(
+        {**line, "predicted": linear_wrist[line["stride"]]}
         for line in lines.where(embedding=tuple(TRAINED))
-        if line["stride"] in known
+        if line["stride"] in linear_wrist
     )
     text = f"{PLACE} ({{predicted:.2f}}, {{linear_wrist:.2f}})"
-    return judge_lines(asked, lambda line: (line["predicted"] < LOST) == (line["linear_wrist"] < LOST), text)
+    return judge_lines(
+        compared, lambda line: (line["predicted"] < LOST) == (line["linear_wrist"] < LOST), text
+    )
 
 
 def _panels(rows: Rows) -> list[Chart]:
@@ -227,11 +238,11 @@ def _panels(rows: Rows) -> list[Chart]:
     each, panels = _each(_trained(rows)), []
     for latent in reversed(LATENTS):
         for data in DATA:
-            own = each.where(latent=latent, data=data)
-            curves: list[Curve] = own.curves("stride", "linear", "{embedding}")
+            line_rows = each.where(latent=latent, data=data)
+            curves: list[Curve] = line_rows.curves("stride", "linear", "{embedding}")
             curves += [
                 replace(curve, name=f"{curve.name}: own axis", style="dashed")
-                for curve in own.curves("stride", "straight", "{embedding}")
+                for curve in line_rows.curves("stride", "straight", "{embedding}")
             ]
             title = f"{latent}, {data}"
             panels.append(curves_chart(title, "stride", "R²", curves, scale="linear", zero=True))
@@ -240,13 +251,13 @@ def _panels(rows: Rows) -> list[Chart]:
 
 def _numbers(rows: Rows) -> dict[str, Value]:
     refused = sum("refused" in row.scores.get(way, {}) for row in rows for way in WAYS)
-    found: dict[str, Value] = {"refused": refused or None}
+    facts: dict[str, Value] = {"refused": refused or None}
     nearest = rows.where(embedding=ANGLES, stride=min(rows.by("stride"), default=(0,))[0])
     for score in ("ceiling", "uneven"):
-        own = [row.scores[score] for row in nearest if row.scores.get(score)]
+        values = [row.scores[score] for row in nearest if row.scores.get(score)]
         for place, latent in enumerate(LATENTS):
-            found[f"{score}_{latent}"] = fmean(one[place] for one in own) if own else None
-    return found
+            facts[f"{score}_{latent}"] = fmean(one[place] for one in values) if values else None
+    return facts
 
 
 STUDY = Study.of_file(
@@ -275,7 +286,7 @@ STUDY = Study.of_file(
         more_names=_more_names,
         gains=_gains("gain_linear"),
         gains_names=_gains("gain_named"),
-        foretold=_foretold,
+        predicted=_predicted,
     ),
     numbers=_numbers,
 )

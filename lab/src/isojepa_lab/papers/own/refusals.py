@@ -4,7 +4,7 @@ A normal process of one rate, and a copula of it, look the same along every rota
 An encoder that is not done leaves something of each latent's law or of its own curvature on the axes:
 h = (1 - a) u + a T(u), u the hidden normal and T(u) the latent, or a cubic of u; or it compresses large rows,
 whatever their direction. Shapes are then there to be found, and are not the world's. Langevin worlds, whose
-axes have names, tell what refusing costs.
+axes have names, show what refusing costs.
 
 Nor has a world names whose coordinates depend on each other: a walk in an L-shaped domain, and one in a
 square whose points turn by an angle that grows with their radius.
@@ -17,11 +17,11 @@ import numpy as np
 import scipy
 import torch
 
-from isojepa.laws import Density, GeneralizedNormal, NormalScores, Uniform, bimodal, eigensystem
+from isojepa.data import Langevin
+from isojepa.distributions import Density, GeneralizedNormal, NormalScores, Uniform, bimodal, eigensystem
 from isojepa.report.charts import Chart, Reference, curves_chart
 from isojepa.seeds import generator, numpy_generator
-from isojepa.unmix import unmix
-from isojepa.worlds import Langevin
+from isojepa.unmixing import unmix
 from isojepa_lab.studies.cells import Cell, Computation, crossed
 from isojepa_lab.studies.rows import Lines, Rows
 from isojepa_lab.studies.specs import ChartSpec, TableSpec
@@ -67,16 +67,16 @@ def cells(scale: str) -> list[Cell]:
     def asked(**labels: Any) -> Computation:
         return Computation({**labels, "trials": trials})
 
-    found = []
+    cells = []
     for kind in BLIND:
-        for left in LEFT if kind in COPULAS else (0.0,):
-            found += crossed(asked, part="blind", kind=kind, left=left, views=PAIRED, batch=batches)
-    found += crossed(asked, part="blind", kind=EXACT, left=0.0, views=ALONE, batch=batches)
-    found += crossed(
+        for residuals in LEFT if kind in COPULAS else (0.0,):
+            cells += crossed(asked, part="blind", kind=kind, left=residuals, views=PAIRED, batch=batches)
+    cells += crossed(asked, part="blind", kind=EXACT, left=0.0, views=ALONE, batch=batches)
+    cells += crossed(
         asked, part="blind", kind=DEPENDENT, left=0.0, views=PAIRED, rows=size["rows"][-1:], batch=batches[:2]
     )
-    known = {"part": "known", "kind": LAWS, "left": 0.0, "views": (PAIRED, ALONE), "rows": size["rows"]}
-    return found + crossed(asked, **known, batch=range(size["known"]))
+    settings = {"part": "known", "kind": LAWS, "left": 0.0, "views": (PAIRED, ALONE), "rows": size["rows"]}
+    return cells + crossed(asked, **settings, batch=range(size["known"]))
 
 
 def measure(cell: Cell) -> dict[str, Any]:
@@ -85,13 +85,13 @@ def measure(cell: Cell) -> dict[str, Any]:
     some, every, departures, worlds = 0, 0, [], []
     for h, h_next in _worlds(settings):
         try:
-            found = unmix(h, h_next if settings["views"] == PAIRED else None, straighten=False)
+            unmixing = unmix(h, h_next if settings["views"] == PAIRED else None, straighten=False)
         except ValueError:  # one row with much of the variance of a tail: nothing is named
             continue
-        some += found.named_ > 0
-        every += found.named_ == len(found.axes_)
-        departures += [axis.departure for axis in found.axes_]
-        worlds += [axis.world_departure for axis in found.axes_ if axis.world_departure is not None]
+        some += unmixing.named_ > 0
+        every += unmixing.named_ == len(unmixing.axes_)
+        departures += [axis.departure for axis in unmixing.axes_]
+        worlds += [axis.world_departure for axis in unmixing.axes_ if axis.world_departure is not None]
     return {
         "named": some / settings["trials"],
         "all": every / settings["trials"],
@@ -111,9 +111,9 @@ def _worlds(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]
             dim = 2
             views = list(_plane(kind, rows, rng))
         elif settings["part"] == "known":
-            drawn = Langevin(dim=dim, law=LAWS[kind], rho=rho).sample(rows, generator(trial, "refusals"))
+            pairs = Langevin(dim=dim, law=LAWS[kind], rho=rho).sample(rows, generator(trial, "refusals"))
             system = eigensystem(LAWS[kind], 1)
-            views = [np.asarray(system(1, view.double().numpy())) for view in drawn]
+            views = [np.asarray(system(1, view.double().numpy())) for view in pairs]
         else:
             u = rng.standard_normal((rows, dim))
             after = rho * u + np.sqrt(1 - rho**2) * rng.standard_normal((rows, dim))
@@ -155,13 +155,13 @@ def _leftover(kind: str, left: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _blind(rows: Rows) -> Lines:
-    own = rows.where(part="blind")
-    return own.lines(["kind", "left", "views"], *_SCORES, worlds=_count)
+    selection = rows.where(part="blind")
+    return selection.lines(["kind", "left", "views"], *_SCORES, worlds=_count)
 
 
 def _known(rows: Rows) -> Lines:
-    own = rows.where(part="known")
-    return own.lines(["kind", "views", "rows"], *_SCORES, worlds=_count)
+    selection = rows.where(part="known")
+    return selection.lines(["kind", "views", "rows"], *_SCORES, worlds=_count)
 
 
 def _most_rows(rows: Rows, views: str) -> Lines:
@@ -175,14 +175,14 @@ def _count(own: Rows) -> int:
 
 
 def _panels(rows: Rows) -> list[Chart]:
-    known, blind = rows.where(part="known"), rows.where(part="blind", kind=COPULAS)
+    identified, blind = rows.where(part="known"), rows.where(part="blind", kind=COPULAS)
     styles = {ALONE: "dashed"}
     return [
         curves_chart(
             "Worlds with names: all axes named",
             "rows",
             "share of worlds",
-            known.curves("rows", "all", "{kind}, {views}", styles),
+            identified.curves("rows", "all", "{kind}, {views}", styles),
             scale="linear",
             zero=True,
         ),

@@ -5,7 +5,7 @@ For pairs (x, x') of a stationary process and an expansion f of the observations
     minimise  E (y' - y)^2,  y = w . f(x),  subject to  E y = 0, E y^2 = 1, uncorrelated with those before,
 
 a generalised eigenproblem  A w = delta B w,  A = E (f' - f)(f' - f)^T,  B the covariance of f over both views
-(Wiskott & Sejnowski 2002). Directions in which the standardised f vary by less than `cutoff` of the largest
+(Wiskott & Sejnowski 2002). Directions in which the standardized f vary by less than `cutoff` of the largest
 eigenvalue of B are left out. The expansions:
 
     none              linear SFA, which is TICA
@@ -27,8 +27,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import scipy
 
-from isojepa.arguments import check_count
 from isojepa.seeds import numpy_generator
+from isojepa.validation import check_count
 
 Expansion = Callable[[np.ndarray], np.ndarray]
 CUTOFF = 1e-7  # of the largest variance: below it directions of the expansion are rounding
@@ -48,11 +48,13 @@ class Polynomials:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         columns = x.T
-        found: dict[tuple[int, ...], np.ndarray] = {(at,): column for at, column in enumerate(columns)}
+        columns_by_index: dict[tuple[int, ...], np.ndarray] = {
+            (at,): column for at, column in enumerate(columns)
+        }
         for degree in range(2, self.degree + 1):
             for term in combinations_with_replacement(range(len(columns)), degree):
-                found[term] = found[term[:-1]] * columns[term[-1]]
-        return np.stack(list(found.values()), 1)
+                columns_by_index[term] = columns_by_index[term[:-1]] * columns[term[-1]]
+        return np.stack(list(columns_by_index.values()), 1)
 
 
 def largest_degree(dim: int, most: int) -> int:
@@ -103,8 +105,8 @@ class SlowFeatures:
     ) -> None:
         self.expansion = expansion
         # the expansion is of white data: of a like size in every direction
-        self.centre = (x.mean(0) + x_next.mean(0)) / 2
-        self.whitening = whitening(_covariance(x - self.centre, x_next - self.centre), cutoff)
+        self.center = (x.mean(0) + x_next.mean(0)) / 2
+        self.whitening = whitening(_covariance(x - self.center, x_next - self.center), cutoff)
         total, steps, mean = self._moments(x, x_next)
         scale = np.sqrt(np.maximum(np.diag(total), np.finfo(np.float64).tiny))
         white = whitening(total / np.outer(scale, scale), cutoff) / scale[:, None]
@@ -119,7 +121,7 @@ class SlowFeatures:
         return np.concatenate([(self._expanded(piece) - self.mean) @ self.matrix for piece in pieces])
 
     def _expanded(self, x: np.ndarray) -> np.ndarray:
-        white = (x - self.centre) @ self.whitening
+        white = (x - self.center) @ self.whitening
         return white if self.expansion is None else self.expansion(white)
 
     def _moments(self, x: np.ndarray, x_next: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -169,8 +171,8 @@ class SequentialFeatures:
         for _ in range(count):
             coefficients = self._predicting(sources, sources_next, first, second)
             rest, rest_next = (
-                rows - self._functions(found) @ coefficients
-                for rows, found in ((first, sources), (second, sources_next))
+                rows - self._functions(targets) @ coefficients
+                for rows, targets in ((first, sources), (second, sources_next))
             )
             total, step = _covariance(rest, rest_next), rest_next - rest
             values, vectors = np.linalg.eigh(total)
@@ -179,8 +181,8 @@ class SequentialFeatures:
             _, turn = scipy.linalg.eigh(white.T @ (step.T @ step) @ white, subset_by_index=(0, 0))
             self.stages.append((coefficients, white @ turn))
             sources, sources_next = (
-                np.concatenate((found, own @ white @ turn), 1)
-                for found, own in ((sources, rest), (sources_next, rest_next))
+                np.concatenate((targets, rest_target @ white @ turn), 1)
+                for targets, rest_target in ((sources, rest), (sources_next, rest_next))
             )
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -200,25 +202,25 @@ class SequentialFeatures:
         self, sources: np.ndarray, sources_next: np.ndarray, first: np.ndarray, second: np.ndarray
     ) -> np.ndarray:
         """Coefficients of the least-squares prediction of the features from functions of the sources."""
-        functions = [self._functions(found) for found in (sources, sources_next)]
+        functions = [self._functions(coefficients) for coefficients in (sources, sources_next)]
         scale = np.sqrt(sum((one**2).mean(0) for one in functions) / 2)
         gram = sum((one / scale).T @ (one / scale) for one in functions)
         cross = sum((one / scale).T @ rows for one, rows in zip(functions, (first, second), strict=True))
         # polynomials of the same sources are nearly collinear: a little ridge
         ridge = 1e-8 * np.trace(gram) / len(gram) * np.eye(len(gram))
-        found: np.ndarray = scipy.linalg.solve(gram + ridge, cross, assume_a="pos") / scale[:, None]
-        return found
+        coefficients: np.ndarray = scipy.linalg.solve(gram + ridge, cross, assume_a="pos") / scale[:, None]
+        return coefficients
 
 
 def whitening(covariance: np.ndarray, cutoff: float) -> np.ndarray:
     """(k, m) map to uncorrelated unit variances, of directions above a share of the largest variance."""
     values, vectors = np.linalg.eigh(covariance)
     large = values > cutoff * values[-1]
-    found: np.ndarray = vectors[:, large] / np.sqrt(values[large])
-    return found
+    components: np.ndarray = vectors[:, large] / np.sqrt(values[large])
+    return components
 
 
 def _covariance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Second moments over both views."""
-    found: np.ndarray = (first.T @ first + second.T @ second) / (2 * len(first))
-    return found
+    covariance: np.ndarray = (first.T @ first + second.T @ second) / (2 * len(first))
+    return covariance

@@ -14,20 +14,19 @@ import torch
 from torch import nn
 
 from isojepa import runs
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics import compare, layer_cka
-from isojepa.align.stress import Curve as StressCurve
+from isojepa.alignment import compare, layer_cka
+from isojepa.alignment.maps import AlignmentMap
 from isojepa.config import Config
+from isojepa.data.images.image_sets import ImageSubset
+from isojepa.data.images.source import ImageObservers, Images
 from isojepa.encoders.depth import layer_rows
 from isojepa.encoders.model import Model
-from isojepa.evaluations import features_of, linear_probe
-from isojepa.registry import make
+from isojepa.probes import features_of, linear_probe
+from isojepa.registry import build_spec
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images.observers import PictureObservers
-from isojepa.worlds.images.pictures import Part
-from isojepa.worlds.images.source import Images
 from isojepa_lab.papers.social.apart import turned_orthogonality
+from isojepa_lab.stress import StressCurve
 
 JEPA, RANDOM = "I-JEPA", "random weights"
 SINGLE = {JEPA: "masked", "MAE": "mae", "autoencoder": "autoencoder", RANDOM: "random"}  # no projector
@@ -43,8 +42,8 @@ LAYER_ROWS = 2000  # pictures whose layers are compared
 class Checkpoints:
     """Features of paired states while an agent trains, and a probe of them; an `Evaluation`."""
 
-    fitted: Part
-    held: Part
+    fitted: ImageSubset
+    held: ImageSubset
     features: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
     name: str = "checkpoints"
     primary: str = "probe"
@@ -60,7 +59,7 @@ class Checkpoints:
 
 
 def train_agent(
-    seen: PictureObservers, number: int, look: Checkpoints, asked: Mapping[str, Any]
+    seen: ImageObservers, number: int, look: Checkpoints, asked: Mapping[str, Any]
 ) -> tuple[nn.Module, list[tuple[int, float, float]]]:
     """One agent: its model, and step, loss and probe at each checkpoint."""
     objective, seed = OBJECTIVES[asked["method"]], asked["seed"] + APART * number
@@ -69,8 +68,10 @@ def train_agent(
     views = replace(seen.source(name).views, global_views=1 if single else 2, local_views=0)
     source = Images(seen.pictures(name, "train"), views)
     projector = "none" if single else "256-64"
-    spec = make("encoder", "backbone", backbone="vit_tiny_patch16_224", projector=projector, options=NETWORK)
-    context = runs.context_of(Config(make("world", "images"), spec, seed=seed), source)
+    spec = build_spec(
+        "encoder", "backbone", backbone="vit_tiny_patch16_224", projector=projector, options=NETWORK
+    )
+    context = runs.context_of(Config(build_spec("world", "images"), spec, seed=seed), source)
     model: nn.Module = spec.build(context)
     steps = asked["steps"] if objective != "random" else 1
     recipe = Recipe(
@@ -83,7 +84,7 @@ def train_agent(
         eval_every=max(1, steps // LOOKS),
         precision="bfloat16",
     )
-    loss = make("objective", objective, **OPTIONS.get(objective, {})).resolve(context).build(context)
+    loss = build_spec("objective", objective, **OPTIONS.get(objective, {})).resolve(context).build(context)
     run = fit(model, source, loss, recipe=recipe, evaluations=(look,), seed=seed, progress=False)
     return model, [(row["step"], row.get("loss", 0.0), row["probe"]) for row in run.metrics]
 
@@ -94,13 +95,13 @@ def related(fitted: Sequence[np.ndarray], held: Sequence[np.ndarray], ids: np.nd
     x, y = (rows[:, columns] for rows, columns in zip(fitted, keep, strict=True))
     a, b = (rows[:, columns] for rows, columns in zip(held, keep, strict=True))
     fitted_map = AlignmentMap("ridge").fit(x, y)
-    found = compare(a, b, map=fitted_map, ids=ids, ks=(10,))
+    scores = compare(a, b, map=fitted_map, ids=ids, ks=(10,))
     return {
-        "r2": found.aligned["R2"].value,
-        "mse": found.aligned["MSE"].value / b.shape[1],
-        "dsc": found.aligned["DSC"].value,
-        "nos": found.aligned["NOS@10"].value,
-        "cka": found.raw["unbiased CKA"].value,
+        "r2": scores.aligned["R2"].value,
+        "mse": scores.aligned["MSE"].value / b.shape[1],
+        "dsc": scores.aligned["DSC"].value,
+        "nos": scores.aligned["NOS@10"].value,
+        "cka": scores.raw["unbiased CKA"].value,
         "condition": fitted_map.condition_,
         "orthogonality": turned_orthogonality(fitted_map),
         "spectrum": [float(f"{value:.4g}") for value in fitted_map.singular_values_],
@@ -112,7 +113,7 @@ def points_of(curve: StressCurve) -> list[list[Any]]:
     return [[point.x, point.metric, point.value, point.predicted] for point in curve.points]
 
 
-def layers_of(agents: Sequence[nn.Module], parts: Sequence[Part]) -> list[list[float]]:
+def layers_of(agents: Sequence[nn.Module], parts: Sequence[ImageSubset]) -> list[list[float]]:
     """Unbiased CKA between the layers of the agents."""
     rows = []
     for model, part in zip(agents, parts, strict=True):

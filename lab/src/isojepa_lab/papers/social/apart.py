@@ -17,22 +17,21 @@ import torch
 from torch import nn
 
 from isojepa import runs
-from isojepa.align.maps import AlignmentMap
-from isojepa.align.metrics import compare
-from isojepa.align.sharing import share_probe
+from isojepa.alignment import compare
+from isojepa.alignment.maps import AlignmentMap
+from isojepa.alignment.sharing import share_probe
 from isojepa.config import Config
+from isojepa.data.images.image_sets import Stack
+from isojepa.data.images.source import ImageObservers, Images, Observer
+from isojepa.data.images.views import Views
+from isojepa.data.observers import Pairs, environment
 from isojepa.encoders.model import embed
-from isojepa.evaluations.features import features_of
-from isojepa.evaluations.rank import rankme
-from isojepa.registry import flatten, make
+from isojepa.probes.features import features_of
+from isojepa.probes.rank import rankme
+from isojepa.registry import build_spec, flatten
 from isojepa.seeds import generator
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.images.observers import Observer, PictureObservers
-from isojepa.worlds.images.pictures import Stack
-from isojepa.worlds.images.source import Images
-from isojepa.worlds.images.views import Views
-from isojepa.worlds.observers import Pairs, environment
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.rows import Lines, Rows
 from isojepa_lab.studies.settings import OBJECTIVES
@@ -83,20 +82,22 @@ def cells(scale: str) -> list[Cell]:
     quick, methods = scale == "quick", SINGLE | SEVERAL
     if scale != "paper":
         methods = {name: one for name, one in methods.items() if name in STANDARD}
-    found = []
+    cells = []
     for seed in range(3 if scale == "paper" else 1):
         for method, name in PLANE.items():
             spec = OBJECTIVES[name]
-            asked: dict[str, Any] = {"world": LATENTS, "steps": 5 if quick else 2000, "seed": seed}
-            asked |= {"objective": spec.name, "settings": flatten(spec)}
-            asked["batch"] = 512 if method == "InfoNCE" else Recipe().batch  # its cost grows with the square
-            found.append(Cell(Computation(asked, seconds=60), _labels(LATENTS, method, seed)))
+            settings: dict[str, Any] = {"world": LATENTS, "steps": 5 if quick else 2000, "seed": seed}
+            settings |= {"objective": spec.name, "settings": flatten(spec)}
+            settings["batch"] = (
+                512 if method == "InfoNCE" else Recipe().batch
+            )  # its cost grows with the square
+            cells.append(Cell(Computation(settings, seconds=60), _labels(LATENTS, method, seed)))
         for method, objective in methods.items():
             base = {**QUICK, "data": ""} if quick else {**SETTINGS, "data": DATA}
-            asked = {**base, "world": EMOJI, "objective": objective, "seed": seed}
-            seconds = None if quick else AROUND + 2 * STEP * float(asked["steps"])
-            found.append(Cell(Computation(asked, seconds=seconds), _labels(EMOJI, method, seed)))
-    return found
+            settings = {**base, "world": EMOJI, "objective": objective, "seed": seed}
+            seconds = None if quick else AROUND + 2 * STEP * float(settings["steps"])
+            cells.append(Cell(Computation(settings, seconds=seconds), _labels(EMOJI, method, seed)))
+    return cells
 
 
 def _labels(world: str, method: str, seed: int) -> dict[str, Any]:
@@ -105,18 +106,18 @@ def _labels(world: str, method: str, seed: int) -> dict[str, Any]:
 
 def measure(cell: Cell) -> dict[str, float]:
     """Train two agents apart, and relate them."""
-    asked = cell.settings
-    return _of_latents(**asked) if asked.pop("world") == LATENTS else _of_pictures(**asked)
+    settings = cell.settings
+    return _of_latents(**settings) if settings.pop("world") == LATENTS else _of_pictures(**settings)
 
 
 def _of_latents(
     objective: str, settings: dict[str, Any], steps: int, batch: int, seed: int
 ) -> dict[str, float]:
-    seen = environment(LATENTS, mixings=("spiral", "parabola"), dim=2, seed=seed, states=5000)
+    view_source = environment(LATENTS, mixings=("spiral", "parabola"), dim=2, seed=seed, states=5000)
     agents = []
-    for agent, offset in zip(seen.names, SEEDS, strict=True):
-        source = seen.source(agent)
-        config = Config(objective=make("objective", objective, **settings), seed=seed + offset)
+    for agent, offset in zip(view_source.names, SEEDS, strict=True):
+        source = view_source.source(agent)
+        config = Config(objective=build_spec("objective", objective, **settings), seed=seed + offset)
         context = runs.context_of(config, source)
         model = config.encoder.build(context)
         loss = config.objective.resolve(context).build(context)
@@ -125,25 +126,25 @@ def _of_latents(
         agents.append(model)
     rows = []
     for split in ("train", "test"):
-        pairs = seen.pairs(0, 1, split)
+        pairs = view_source.pairs(0, 1, split)
         both = zip(agents, (pairs.first, pairs.second), strict=True)
         rows.append([embed(model, x).numpy() for model, x in both])
     return _related(rows[0], rows[1])
 
 
 def _of_pictures(data: str, objective: str, seed: int, **settings: Any) -> dict[str, float]:
-    seen = _emoji(data)
+    source = _emoji(data)
     agents = [
-        _trained(seen, agent, objective, seed + offset, **settings)
-        for agent, offset in zip(seen.names, SEEDS, strict=True)
+        _trained(source, agent, objective, seed + offset, **settings)
+        for agent, offset in zip(source.names, SEEDS, strict=True)
     ]
-    pairs = [seen.pairs(0, 1, split) for split in ("train", "test")]
+    pairs = [source.pairs(0, 1, split) for split in ("train", "test")]
     rows = _rows(agents, pairs, "features")
     ids = np.concatenate([one.ids.numpy() for one in pairs])
     labels = np.concatenate([one.labels.numpy() for one in pairs if one.labels is not None])
     first, second = (np.concatenate(one) for one in zip(*rows, strict=True))
     heads = share_probe(second, labels, first=first, ids=ids, share=0.8, seed=seed)
-    found = {
+    scores = {
         **_related(rows[0], rows[1], pairs[1].ids.numpy()),
         "rankme": rankme(rows[0][0]),
         **{f"probe {head}": heads[head].accuracy for head in ("own", "naive", "transferred", "regressed")},
@@ -151,23 +152,23 @@ def _of_pictures(data: str, objective: str, seed: int, **settings: Any) -> dict[
     if objective in SEVERAL.values():
         train, test = _rows(agents, pairs, "embedding")
         behind = _related(train, test, pairs[1].ids.numpy())
-        found |= {f"embedding {name}": value for name, value in behind.items()}
-    return found
+        scores |= {f"embedding {name}": value for name, value in behind.items()}
+    return scores
 
 
 def _rows(agents: Sequence[nn.Module], pairs: Sequence[Pairs[Any]], what: str) -> list[list[np.ndarray]]:
     """Of each split, the rows of both agents."""
     return [
         [
-            features_of(model, shown, what=what)
-            for model, shown in zip(agents, (one.first, one.second), strict=True)
+            features_of(model, view, what=what)
+            for model, view in zip(agents, (one.first, one.second), strict=True)
         ]
         for one in pairs
     ]
 
 
 def _trained(
-    seen: PictureObservers,
+    seen: ImageObservers,
     agent: str,
     objective: str,
     seed: int,
@@ -181,14 +182,14 @@ def _trained(
     single = objective in SINGLE.values()
     views = replace(Views.for_size(64), global_views=1 if single else 2, local_views=0)
     source = Images(seen.pictures(agent, "train"), views)
-    spec = make(
+    spec = build_spec(
         "encoder",
         "backbone",
         backbone="vit_tiny_patch16_224",
         projector="none" if single else projector,
         options=options,
     )
-    context = runs.context_of(Config(make("world", "images"), spec, seed=seed), source)
+    context = runs.context_of(Config(build_spec("world", "images"), spec, seed=seed), source)
     model: nn.Module = spec.build(context)
     recipe = Recipe(
         steps=steps,
@@ -200,8 +201,8 @@ def _trained(
         beta2=0.95,
         eval_every=steps,
     )
-    own = {"patch": PATCH} if objective == "mae" else {}
-    loss = make("objective", objective, **own).resolve(context).build(context)
+    objective_settings = {"patch": PATCH} if objective == "mae" else {}
+    loss = build_spec("objective", objective, **objective_settings).resolve(context).build(context)
     fit(model, source, loss, recipe=recipe, evaluations=(), seed=seed, progress=False)
     return model
 
@@ -210,22 +211,22 @@ def _related(
     fitted: Sequence[np.ndarray], held: Sequence[np.ndarray], ids: np.ndarray | None = None
 ) -> dict[str, float]:
     """Maps fitted on some states and scored on others, and what Table 2 of the paper has."""
-    kept = [rows.std(0) > 1e-6 * rows.std() for rows in fitted]
-    x, y = (rows[:, columns] for rows, columns in zip(fitted, kept, strict=True))
-    a, b = (rows[:, columns] for rows, columns in zip(held, kept, strict=True))
+    varying = [rows.std(0) > 1e-6 * rows.std() for rows in fitted]
+    x, y = (rows[:, columns] for rows, columns in zip(fitted, varying, strict=True))
+    a, b = (rows[:, columns] for rows, columns in zip(held, varying, strict=True))
     linear = AlignmentMap("ridge", standardise=False).fit(x, y)
     turned = AlignmentMap("scaled_procrustes", standardise=False).fit(x, y)
-    found = compare(a, b, map=AlignmentMap("ridge").fit(x, y), ids=ids, ks=(10,))
+    scores = compare(a, b, map=AlignmentMap("ridge").fit(x, y), ids=ids, ks=(10,))
     return {
         "linear": linear.score(a, b),
         "rotation": turned.score(a, b),
         "condition": linear.condition_,
         "orthogonality": turned_orthogonality(linear),
-        "r2": found.aligned["R2"].value,
-        "mse": found.aligned["MSE"].value / b.shape[1],
-        "dsc": found.aligned["DSC"].value,
-        "nos": found.aligned["NOS@10"].value,
-        "cka": found.raw["unbiased CKA"].value,
+        "r2": scores.aligned["R2"].value,
+        "mse": scores.aligned["MSE"].value / b.shape[1],
+        "dsc": scores.aligned["DSC"].value,
+        "nos": scores.aligned["NOS@10"].value,
+        "cka": scores.raw["unbiased CKA"].value,
     }
 
 
@@ -237,19 +238,19 @@ def turned_orthogonality(linear: AlignmentMap) -> float:
 
 
 @cache
-def _emoji(data: str) -> PictureObservers:
+def _emoji(data: str) -> ImageObservers:
     if not data:
         return _drawn()
     if not Path(data).exists():
         raise ValueError(f"{data} does not exist: fetch it with `python tools/data emoji`")
-    found = environment(EMOJI, data)
-    if not isinstance(found, PictureObservers):
-        raise ValueError(f"{data} must hold pictures of several observers, got {found!r}")
-    return found
+    source = environment(EMOJI, data)
+    if not isinstance(source, ImageObservers):
+        raise ValueError(f"{data} must hold pictures of several observers, got {source!r}")
+    return source
 
 
-def _drawn() -> PictureObservers:
-    """Squares that two observers see in other colours, to see that everything works."""
+def _drawn() -> ImageObservers:
+    """Squares that two observers see in other colors, to see that everything works."""
     source = generator(0, "study apart", "drawn")
     places = torch.randint(8, 40, (120, 2), generator=source).tolist()
     images = torch.zeros(2, 120, 64, 64, 3, dtype=torch.uint8)
@@ -258,7 +259,7 @@ def _drawn() -> PictureObservers:
         images[1, number, row : row + 16, column : column + 16] = 160
     states, labels = torch.arange(120), torch.tensor([int(row > column) for row, column in places])
     keys = tuple(map(str, range(120)))
-    return PictureObservers(
+    return ImageObservers(
         [
             Observer(name, Stack(pictures.numpy(), labels=labels), keys, states)
             for name, pictures in zip(("red", "grey"), images, strict=True)
@@ -296,8 +297,8 @@ def _probes(rows: Rows) -> Lines:
 
 def _rotation(rows: Rows) -> Judgement:
     """Whether the agents of LeJEPA are a rotation of each other, in each run."""
-    own = rows.where(world=LATENTS, method="LeJEPA")
-    lines = own.lines(["seed"], "rotation", "condition").known("rotation", "condition")
+    selection = rows.where(world=LATENTS, method="LeJEPA")
+    lines = selection.lines(["seed"], "rotation", "condition").known("rotation", "condition")
     return judge_lines(
         lines,
         lambda line: line["rotation"] >= ALIKE and line["condition"] <= LEVEL,

@@ -15,13 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from isojepa.align.sharing import share_probe
-from isojepa.align.stress import Plan, neighbourhoods, pair_budget, pair_noise
-from isojepa.evaluations import features_of, rankme
+from isojepa.alignment.sharing import share_probe
+from isojepa.data.images.image_sets import ImageSubset
+from isojepa.data.images.source import ImageObservers
+from isojepa.data.observers import environment
+from isojepa.probes import features_of, rankme
 from isojepa.report.charts import Chart, Curve, curves_chart
-from isojepa.worlds.images.observers import PictureObservers
-from isojepa.worlds.images.pictures import Part
-from isojepa.worlds.observers import environment
 from isojepa_lab.papers.social.agents import (
     JEPA,
     OBJECTIVES,
@@ -33,6 +32,7 @@ from isojepa_lab.papers.social.agents import (
     related,
     train_agent,
 )
+from isojepa_lab.stress import StressPlan, neighborhoods, pair_budget, pair_noise
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.published import read_published
 from isojepa_lab.studies.rows import Lines, Rows
@@ -48,7 +48,7 @@ STEPS, BATCH, SEEDS = 3000, 128, 3
 HELD_OUT = 1 / 6  # of the 60,000 states
 FITTED, FOLLOWED = 10_000, 2_000  # states that maps are fitted on: at the end, at checkpoints
 BETTER = 10  # points of a probe above random weights, from which an encoder counts as trained
-PLAN = Plan(repeats=3, ks=(10,))
+PLAN = StressPlan(repeats=3, ks=(10,))
 METRICS = ("r2", "mse", "dsc", "nos", "cka", "condition", "orthogonality")
 
 
@@ -68,30 +68,34 @@ def _cell(method: str, shuffle: str, seed: int, **changes: int) -> Cell:
 
 
 @cache
-def _seen(shuffle: str) -> PictureObservers:
+def _seen(shuffle: str) -> ImageObservers:
     if not Path(DATA).exists():
         raise ValueError(f"{DATA} does not exist: fetch it with `python tools/data fashion-mnist`")
-    seen = environment("recipes", DATA, held_out=HELD_OUT, shuffle=shuffle, patch=4)
-    if not isinstance(seen, PictureObservers):
-        raise ValueError(f"{DATA} must hold pictures, got {seen!r}")
-    return seen
+    source = environment("recipes", DATA, held_out=HELD_OUT, shuffle=shuffle, patch=4)
+    if not isinstance(source, ImageObservers):
+        raise ValueError(f"{DATA} must hold pictures, got {source!r}")
+    return source
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Train two agents apart, and relate them."""
-    asked = cell.settings
-    seen = _seen(asked["shuffle"])
-    pairs = [seen.pairs(0, 1, split) for split in ("train", "test")]
+    settings = cell.settings
+    source = _seen(settings["shuffle"])
+    pairs = [source.pairs(0, 1, split) for split in ("train", "test")]
     parts = [
-        [Part(shown, torch.arange(min(FITTED, len(shown)))) for shown in (one.first, one.second)]
+        [ImageSubset(views, torch.arange(min(FITTED, len(views)))) for views in (one.first, one.second)]
         for one in pairs
     ]
     agents, looks, losses = [], [], []
     for number in (0, 1):
-        fitted, held = (Part(part[number], torch.arange(min(FOLLOWED, len(part[number])))) for part in parts)
+        fitted, held = (
+            ImageSubset(part[number], torch.arange(min(FOLLOWED, len(part[number])))) for part in parts
+        )
         look = Checkpoints(fitted, held)
         model, loss = (
-            train_agent(seen, number, look, asked) if asked["method"] != PIXELS else (nn.Flatten(), [])
+            train_agent(source, number, look, settings)
+            if settings["method"] != PIXELS
+            else (nn.Flatten(), [])
         )
         agents.append(model)
         looks.append(look)
@@ -100,14 +104,14 @@ def measure(cell: Cell) -> dict[str, Any]:
     ids = pairs[1].ids.numpy()[: len(rows[1][0])]
     scores = related(rows[0], rows[1], ids)
     labels = np.asarray(parts[1][1].labels)
-    heads = share_probe(rows[1][1], labels, first=rows[1][0], share=0.8, seed=asked["seed"])
+    heads = share_probe(rows[1][1], labels, first=rows[1][0], share=0.8, seed=settings["seed"])
     scores |= {f"probe {head}": heads[head].accuracy for head in ("own", "naive", "transferred", "regressed")}
     scores["rankme"] = rankme(rows[0][0])
     budget, noise = (one(*rows[1], plan=PLAN) for one in (pair_budget, pair_noise))
-    near = neighbourhoods(*rows[1], plan=PLAN)
+    near = neighborhoods(*rows[1], plan=PLAN)
     for name, curve in (("budget", budget), ("noise", noise), ("neighborhoods", near)):
         scores[name] = points_of(curve)
-    if asked["method"] != PIXELS:
+    if settings["method"] != PIXELS:
         scores["layers"] = layers_of(agents, parts[1])
     scores["checkpoints"] = at_checkpoints(looks, losses)
     scores["curve"] = [[step, probe] for step, _, probe, _ in scores["checkpoints"]]
@@ -165,8 +169,8 @@ def _probes(rows: Rows) -> Lines:
 def _charts(rows: Rows) -> list[Chart]:
     """R^2 between the agents over training, and over the number of pairs."""
     curves = []
-    for index, ((method,), own) in enumerate(rows.where(shuffle="none").by("method").items()):
-        lines = [row.scores.get("checkpoints") or [] for row in own]
+    for index, ((method,), group) in enumerate(rows.where(shuffle="none").by("method").items()):
+        lines = [row.scores.get("checkpoints") or [] for row in group]
         if lines and len(lines[0]) > 1:
             points = {lines[0][i][0]: fmean(one[i][3] for one in lines) for i in range(len(lines[0]))}
             curves.append(Curve(str(method), points, index + 1))

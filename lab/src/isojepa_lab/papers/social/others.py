@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.align import AlignmentMap, Hub, cycles, fit_pairwise, same
-from isojepa.align.metrics import cka, mutual_knn
+from isojepa.alignment import AlignmentMap, Hub, cycles, fit_pairwise, same
+from isojepa.alignment import measure as score
+from isojepa.data.images.image_sets import ImageSet, Stack
+from isojepa.data.images.source import open_images
 from isojepa.encoders.backbones import Backbone
 from isojepa.encoders.weights import load_weights
-from isojepa.evaluations.features import features_of
-from isojepa.evaluations.probes import linear_probe, neighbors_probe
+from isojepa.probes.features import features_of
+from isojepa.probes.linear import linear_probe, neighbors_probe
 from isojepa.report.charts import HeatMap
 from isojepa.seeds import generator
-from isojepa.worlds.images.opening import open_pictures
-from isojepa.worlds.images.pictures import Pictures, Stack
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.rows import Lines, Rows
 from isojepa_lab.studies.specs import ChartSpec, TableSpec
@@ -53,23 +53,23 @@ def cells(scale: str) -> list[Cell]:
     """For each set of pictures: every network, every pair, and all through a hub."""
     quick = scale == "quick"
     networks, base = (SMALL, QUICK) if quick else (NETWORKS, SETTINGS)
-    found = []
+    cells = []
     for data, place in ({"bars": ""} if quick else DATA).items():
         for weights in (TRAINED, RANDOM):
-            asked = {**base, "data": place, "weights": weights}
+            settings = {**base, "data": place, "weights": weights}
             for name, network in networks.items():
                 labels = {"part": "encoder", "data": data, "weights": weights, "first": name}
-                found.append(_cell({**asked, "networks": [network]}, labels))
+                cells.append(_cell({**settings, "networks": [network]}, labels))
             for (a, first), (b, second) in combinations(networks.items(), 2):
                 labels = {"part": "pair", "data": data, "weights": weights, "first": a, "second": b}
-                found.append(_cell({**asked, "networks": [first, second]}, labels))
+                cells.append(_cell({**settings, "networks": [first, second]}, labels))
             labels = {"part": "hub", "data": data, "weights": weights}
-            found.append(_cell({**asked, "networks": list(networks.values()), "hub": True}, labels))
+            cells.append(_cell({**settings, "networks": list(networks.values()), "hub": True}, labels))
         for name, network in networks.items():
             labels = {"part": "pair", "data": data, "weights": OWN, "first": name, "second": name}
-            asked = {**base, "data": place, "weights": OWN}
-            found.append(_cell({**asked, "networks": [network, network]}, labels))
-    return found
+            settings = {**base, "data": place, "weights": OWN}
+            cells.append(_cell({**settings, "networks": [network, network]}, labels))
+    return cells
 
 
 def _cell(asked: dict[str, Any], labels: dict[str, Any]) -> Cell:
@@ -78,21 +78,25 @@ def _cell(asked: dict[str, Any], labels: dict[str, Any]) -> Cell:
 
 def measure(cell: Cell) -> dict[str, float]:
     """Probes of one network, all numbers of two, or maps of all of them."""
-    asked = cell.settings
-    weights = (TRAINED, RANDOM) if asked["weights"] == OWN else (asked["weights"],) * len(asked["networks"])
-    place, count, size = asked["data"], asked["pictures"], asked["size"]
+    settings = cell.settings
+    weights = (
+        (TRAINED, RANDOM)
+        if settings["weights"] == OWN
+        else (settings["weights"],) * len(settings["networks"])
+    )
+    place, count, size = settings["data"], settings["pictures"], settings["size"]
     rows = [
-        _features(network, own, place, count, size)
-        for network, own in zip(asked["networks"], weights, strict=True)
+        _features(network, network_weights, place, count, size)
+        for network, network_weights in zip(settings["networks"], weights, strict=True)
     ]
     if len(rows) == 1:
         return _probes(rows[0], _pictures(place, count)[1])
-    reduced = [_principal(part, asked["directions"]) for part in rows]
-    return _together(reduced) if asked.get("hub") else {**_pair(*reduced), **_whole(*rows)}
+    reduced = [_principal(part, settings["directions"]) for part in rows]
+    return _together(reduced) if settings.get("hub") else {**_pair(*reduced), **_whole(*rows)}
 
 
 def _probes(rows: np.ndarray, labels: torch.Tensor) -> dict[str, float]:
-    """A linear probe fitted on two thirds of the pictures, 10 neighbours, and the share of the directions."""
+    """A linear probe fitted on two thirds of the pictures, 10 neighbors, and the share of the directions."""
     cut = len(rows) * 2 // 3
     parts = rows[:cut], labels[:cut], rows[cut:], labels[cut:]
     linear = linear_probe(*parts)
@@ -109,17 +113,28 @@ def _probes(rows: np.ndarray, labels: torch.Tensor) -> dict[str, float]:
 
 def _pair(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
     """How much one explains of the other, and what the map is like."""
-    found = same(first, second)
-    if found.linear is None or found.back is None or found.rotation is None or found.linear_chance is None:
-        raise ValueError(f"{found.states} pictures are too few for {first.shape[1]} directions")
+    comparison = same(first, second)
+    if (
+        comparison.linear is None
+        or comparison.back is None
+        or comparison.rotation is None
+        or comparison.linear_chance is None
+    ):
+        raise ValueError(f"{comparison.states} pictures are too few for {first.shape[1]} directions")
     fitted = AlignmentMap("ridge").fit(first, second)
-    numbers = {f"verdict {name}": float(found.verdict == name) for name in ("rotation", "linear", "partly")}
-    for name, part in (("there", found.linear), ("back", found.back), ("turned", found.rotation)):
+    numbers = {
+        f"verdict {name}": float(comparison.verdict == name) for name in ("rotation", "linear", "partly")
+    }
+    for name, part in (
+        ("there", comparison.linear),
+        ("back", comparison.back),
+        ("turned", comparison.rotation),
+    ):
         numbers |= {name: part.r2.estimate, f"{name}_low": part.r2.low, f"{name}_high": part.r2.high}
     return {
         **numbers,
-        "chance": found.linear_chance.mean,
-        "shared": float(found.shared),
+        "chance": comparison.linear_chance.mean,
+        "shared": float(comparison.shared),
         "condition": fitted.condition_,
         "orthogonality": fitted.orthogonality_,
     }
@@ -127,26 +142,29 @@ def _pair(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
 
 def _whole(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
     """Scores that need no map, of all features."""
-    alike = cka(first, second, drop_constant=True)
-    near = mutual_knn(first, second, drop_constant=True)
-    found: dict[str, float] = {}
+    alike = score("CKA", first, second, drop_constant=True)
+    near = score("mutual k-NN@10", first, second, drop_constant=True)
+    embeddings: dict[str, float] = {}
     for name, one in (("cka", alike), ("knn", near)):
-        found |= {name: one.value, f"{name}_low": one.interval.low, f"{name}_high": one.interval.high}
-        found |= {f"{name}_chance": float(one.chance or 0), f"{name}_calibrated": float(one.calibrated or 0)}
-    return found
+        embeddings |= {name: one.value, f"{name}_low": one.interval.low, f"{name}_high": one.interval.high}
+        embeddings |= {
+            f"{name}_chance": float(one.chance or 0),
+            f"{name}_calibrated": float(one.calibrated or 0),
+        }
+    return embeddings
 
 
 def _together(rows: list[np.ndarray]) -> dict[str, float]:
     """Direct maps, cycles of them, and translations through hubs, all held out."""
-    found = fit_pairwise(rows, standardise=False)
-    direct = found.scores()
+    shared = fit_pairwise(rows, standardise=False)
+    direct = shared.scores()
     numbers = {"direct": fmean(one.estimate for one in direct.values())}
     for name, hub in (("turned", Hub()), ("white", Hub("linear", shrinkage=SHRINKAGE))):
-        hub.fit(found.fitted.rows)
+        hub.fit(shared.fitted.rows)
         for form, expected in (("", False), ("_expected", True)):
-            through = found.hub_scores(hub, expected=expected)
+            through = shared.hub_scores(hub, expected=expected)
             numbers[f"{name}{form}"] = fmean(one.estimate for one in through.values())
-    round_trips = cycles(found)
+    round_trips = cycles(shared)
     numbers["defect"] = fmean(one.defect for one in round_trips)
     numbers["round"] = fmean(one.r2.estimate for one in round_trips)
     return numbers
@@ -166,18 +184,18 @@ def _features(network: str, weights: str, place: str, count: int, size: int) -> 
     return np.asarray(rows, dtype=np.float64)
 
 
-def _pictures(place: str, count: int) -> tuple[Pictures, torch.Tensor]:
+def _pictures(place: str, count: int) -> tuple[ImageSet, torch.Tensor]:
     pictures, labels, _ = _chosen(place, count)
     return pictures, labels
 
 
 @functools.lru_cache(maxsize=4)
-def _chosen(place: str, count: int) -> tuple[Pictures, torch.Tensor, torch.Tensor]:
+def _chosen(place: str, count: int) -> tuple[ImageSet, torch.Tensor, torch.Tensor]:
     """Pictures, and of some of them labels and numbers: of emoji one for each state."""
     if place and not Path(place).exists():
         name = Path(place).parts[1] if len(Path(place).parts) > 1 else place
         raise ValueError(f"{place} does not exist: fetch it with `python tools/data {name}`")
-    pictures = open_pictures(place, split="train") if place else _drawn(count)
+    pictures = open_images(place, split="train") if place else _drawn(count)
     ids = np.arange(len(pictures))
     if place and (file := Path(place, "train.npz")).exists():
         with np.load(file) as arrays:
@@ -201,29 +219,29 @@ def _drawn(count: int) -> Stack:
 
 
 def _principal(rows: np.ndarray, directions: int) -> np.ndarray:
-    """The first principal directions of centred rows."""
-    centred = rows - rows.mean(0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    return np.asarray(centred @ axes[:directions].T)
+    """The first principal directions of centered rows."""
+    centered = rows - rows.mean(0)
+    _, _, axes = np.linalg.svd(centered, full_matrices=False)
+    return np.asarray(centered @ axes[:directions].T)
 
 
 def _encoders(rows: Rows) -> Lines:
-    own = rows.where(part="encoder")
+    selection = rows.where(part="encoder")
     columns = ("linear", "low", "high", "neighbors", "width", "carried")
-    return own.lines(["data", "first", "weights"], *columns)
+    return selection.lines(["data", "first", "weights"], *columns)
 
 
 def _pairs(rows: Rows) -> Lines:
-    own = rows.where(part="pair")
+    selection = rows.where(part="pair")
     columns = ("there", "back", "turned", "chance", "cka", "cka_chance", "cka_calibrated")
     more = ("knn", "knn_calibrated", "condition")
-    return own.lines(["data", "weights", "first", "second"], *columns, *more)
+    return selection.lines(["data", "weights", "first", "second"], *columns, *more)
 
 
 def _means(rows: Rows) -> Lines:
-    own = rows.where(part="pair")
+    selection = rows.where(part="pair")
     columns = ("there", "back", "turned", "cka", "cka_calibrated", "knn", "knn_calibrated")
-    return own.lines(["data", "weights"], *columns, pairs=len)
+    return selection.lines(["data", "weights"], *columns, pairs=len)
 
 
 def _hubs(rows: Rows) -> Lines:
@@ -234,13 +252,13 @@ def _hubs(rows: Rows) -> Lines:
 def _maps(rows: Rows) -> list[HeatMap]:
     """R^2 of the network above by the one on the left, of each set of pictures."""
     panels = []
-    for (data,), own in rows.where(part="pair", weights=TRAINED).by("data").items():
-        found = {}
-        for row in own:
+    for (data,), group in rows.where(part="pair", weights=TRAINED).by("data").items():
+        maps = {}
+        for row in group:
             a, b = row.labels["first"], row.labels["second"]
-            found[a, b], found[b, a] = row.scores.get("there"), row.scores.get("back")
-        names = list(dict.fromkeys(str(name) for pair in found for name in pair))
-        table = [[found.get((a, b)) for b in names] for a in names]
+            maps[a, b], maps[b, a] = row.scores.get("there"), row.scores.get("back")
+        names = list(dict.fromkeys(str(name) for pair in maps for name in pair))
+        table = [[maps.get((a, b)) for b in names] for a in names]
         panels.append(HeatMap("", str(data), "", names, names, "explained", "by", values=table, digits=2))
     return panels
 
@@ -249,13 +267,13 @@ def _better(rows: Rows) -> Judgement:
     """Whether photographs beat random weights of the same network by more than the probe's interval."""
     lines = _encoders(rows).known("linear")
     base = {(line["data"], line["first"]): line["linear"] for line in lines.where(weights=RANDOM)}
-    asked = [
+    compared = [
         {**line, "random": base[line["data"], line["first"]]}
         for line in lines.where(weights=TRAINED)
         if (line["data"], line["first"]) in base
     ]
     text = "{first} on {data} {linear:.3f} against {random:.3f}"
-    return judge_lines(asked, lambda line: line["low"] > line["random"], text)
+    return judge_lines(compared, lambda line: line["low"] > line["random"], text)
 
 
 def _closer(rows: Rows) -> Judgement:
@@ -265,20 +283,20 @@ def _closer(rows: Rows) -> Judgement:
         (line["data"], line["first"], line["second"]): (line["there"] + line["back"]) / 2
         for line in lines.where(weights=RANDOM)
     }
-    asked = [
+    compared = [
         {**line, "r2": (line["there"] + line["back"]) / 2, "random": both[key]}
         for line in lines.where(weights=TRAINED)
         if (key := (line["data"], line["first"], line["second"])) in both
     ]
     text = "{first} and {second} on {data} {r2:.2f} against {random:.2f}"
-    return judge_lines(asked, lambda line: line["r2"] > line["random"], text)
+    return judge_lines(compared, lambda line: line["r2"] > line["random"], text)
 
 
 def _rotates(rows: Rows) -> Judgement:
     lines = _pairs(rows.where(weights=TRAINED)).known("there", "turned")
     text = "{first} and {second} on {data} {turned:.2f} against {there:.2f}"
-    asked = [{**line, "gap": line["there"] - line["turned"]} for line in lines]
-    return judge_lines(asked, lambda line: line["gap"] <= ROTATES, text, "gap")
+    compared = [{**line, "gap": line["there"] - line["turned"]} for line in lines]
+    return judge_lines(compared, lambda line: line["gap"] <= ROTATES, text, "gap")
 
 
 def _through(rows: Rows) -> Judgement:

@@ -1,6 +1,6 @@
 """The ceiling of the published pixel world: an angle that is seen modulo 2 pi, against its own spread.
 
-Trains nothing: the formula of `worlds/reacher/ceiling.py`, a simulation of it, and the published table.
+Trains nothing: the formula of `environments/wrapped_angles.py`, a simulation of it, and the published table.
 """
 
 import math
@@ -11,7 +11,13 @@ import torch
 
 from isojepa.report.charts import Chart, Curve, Reference, curves_chart
 from isojepa.seeds import generator
-from isojepa.worlds.reacher import aligned_r2, normal_r2, r2_ceiling, sample_ceiling, wrapped_share
+from isojepa_lab.environments.wrapped_angles import (
+    aligned_r2,
+    normal_r2,
+    r2_ceiling,
+    sample_ceiling,
+    wrapped_share,
+)
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.published import read_published
 from isojepa_lab.studies.rows import Lines, Rows
@@ -32,13 +38,13 @@ def cells(scale: str) -> list[Cell]:
     """Spreads, the published correlations, and sets of as many states as were evaluated on."""
     quick = scale == "quick"
     states = {"states": 100_000 if quick else STATES}
-    found = [
+    cells = [
         Cell(Computation({"spread": spread} | states), {"part": "spread", "spread": spread})
         for spread in (SPREADS[::5] if quick else SPREADS)
     ]
-    found += [Cell(Computation({"rho": rho}), {"part": "rho", "rho": rho}) for rho in PUBLISHED]
+    cells += [Cell(Computation({"rho": rho}), {"part": "rho", "rho": rho}) for rho in PUBLISHED]
     sets = {"states": 10_000, "sets": 20 if quick else 400}
-    return [*found, Cell(Computation(sets), {"part": "sets"})]
+    return [*cells, Cell(Computation(sets), {"part": "sets"})]
 
 
 def measure(cell: Cell) -> dict[str, float]:
@@ -48,8 +54,8 @@ def measure(cell: Cell) -> dict[str, float]:
         return {"aligned": aligned_r2(how["rho"]), "ceiling": r2_ceiling()}
     if "sets" in how:
         angles = torch.randn(how["states"], how["sets"], generator=generator(0, "study ceiling", "sets"))
-        own = sample_ceiling(angles.double().numpy())
-        return {"mean": float(own.mean()), "deviation": float(own.std(ddof=1))}
+        exact = sample_ceiling(angles.double().numpy())
+        return {"mean": float(exact.mean()), "deviation": float(exact.std(ddof=1))}
     spread = how["spread"]
     simulated = simulate(spread, how["states"])
     return {"ceiling": r2_ceiling(spread), "simulated": simulated, "wrapped": wrapped_share(spread)}
@@ -73,8 +79,8 @@ def _published(rows: Rows) -> Lines:
     """What was published by correlation, with the ceiling and the best-aligned function beside it."""
     lines = rows.where(part="rho").lines(["rho"], "ceiling", "aligned")
     for line in lines:
-        known = PUBLISHED[line["rho"]]
-        line |= {"published": known["r2_h_to_z"], "deviation": known["r2_h_to_z_std"]}
+        published = PUBLISHED[line["rho"]]
+        line |= {"published": published["r2_h_to_z"], "deviation": published["r2_h_to_z_std"]}
         line["above"] = line["published"] - line["ceiling"]
         line["share"] = line["aligned"] / line["ceiling"]
     return lines
@@ -86,18 +92,18 @@ def _panels(rows: Rows) -> list[Chart]:
     def curve(name: str, lines: Lines, x: str, y: str, color: int, style: str = "solid") -> Curve:
         return Curve(name, {line[x]: line[y] for line in lines}, color, style)
 
-    own = {"scale": "linear", "across_scale": "linear"}
-    known = [curve("ceiling", spreads, "spread", "ceiling", 1)]
-    known += [curve("simulated", spreads, "spread", "simulated", 2, "dots")]
-    known += [Curve("published, ρ from 0.9", {1.0: line["published"]}, 3, "dots") for line in rhos[-1:]]
+    scales = {"scale": "linear", "across_scale": "linear"}
+    curves = [curve("ceiling", spreads, "spread", "ceiling", 1)]
+    curves += [curve("simulated", spreads, "spread", "simulated", 2, "dots")]
+    curves += [Curve("published, ρ from 0.9", {1.0: line["published"]}, 3, "dots") for line in rhos[-1:]]
     by_rho = [curve("published", rhos, "rho", "published", 3, "dots")]
     by_rho += [curve("best-aligned function", rhos, "rho", "aligned", 4, "dashed")]
     at_one = [Reference(line["ceiling"], "ceiling at 1") for line in rhos[:1]]
     return [
         curves_chart(
-            "R² that frames allow", "standard deviation of the angle", "R²", known, zero=True, **own
+            "R² that frames allow", "standard deviation of the angle", "R²", curves, zero=True, **scales
         ),
-        curves_chart("Standard deviation 1", "correlation ρ", "R²", by_rho, references=at_one, **own),
+        curves_chart("Standard deviation 1", "correlation ρ", "R²", by_rho, references=at_one, **scales),
     ]
 
 

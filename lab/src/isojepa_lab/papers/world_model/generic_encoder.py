@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, curves_chart
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.cells import Cell, crossed
@@ -51,10 +51,10 @@ def cells(scale: str) -> list[Cell]:
 
 def _config(mixing: str, objective: str, weight: float, latents: int, seed: int) -> Config:
     objectives = {
-        SIGREG: make("objective", "lejepa", weight=weight),
-        UNTRAINED: make("objective", "lejepa"),
-        WHITENING: make("objective", "whitening", weight=weight),
-        INFONCE: make(
+        SIGREG: build_spec("objective", "lejepa", weight=weight),
+        UNTRAINED: build_spec("objective", "lejepa"),
+        WHITENING: build_spec("objective", "whitening", weight=weight),
+        INFONCE: build_spec(
             "objective", "sliced-infonce", sigma="matched", k=4, weight=weight, slices=max(8, latents // 4)
         ),
     }
@@ -70,8 +70,8 @@ def _config(mixing: str, objective: str, weight: float, latents: int, seed: int)
     if objective == UNTRAINED:  # one step that moves nothing
         recipe = Recipe(steps=1, batch=BATCH, batch_start=None, learning_rate=1e-12, eval_samples=4000)
     return Config(
-        world=make("world", dim=latents, rho=RHO, mixing_seed=seed, **MIXINGS[mixing]),
-        encoder=make("encoder", "residual-mlp", width=width, blocks=BLOCKS),
+        world=build_spec("world", dim=latents, rho=RHO, mixing_seed=seed, **MIXINGS[mixing]),
+        encoder=build_spec("encoder", "residual-mlp", width=width, blocks=BLOCKS),
         objective=objectives[objective],
         training=recipe,
         seed=seed,
@@ -82,10 +82,10 @@ def _chosen(rows: Rows) -> Rows:
     """Rows of SIGReg at the weight of the lowest bound, for each mixing and number of latents, and others."""
     chosen = Rows(row for row in rows if row.labels["objective"] != SIGREG)
     for places in rows.where(objective=SIGREG).by("mixing", "latents").values():
-        bounds = {weight: own.mean("bound") for (weight,), own in places.by("weight").items()}
-        known = {weight: bound for weight, bound in bounds.items() if bound is not None}
-        if known:
-            chosen += places.where(weight=min(known, key=lambda weight: known[weight]))
+        bounds = {weight: group.mean("bound") for (weight,), group in places.by("weight").items()}
+        finite = {weight: bound for weight, bound in bounds.items() if bound is not None}
+        if finite:
+            chosen += places.where(weight=min(finite, key=lambda weight: finite[weight]))
     return Rows(chosen)
 
 
@@ -123,11 +123,11 @@ def _best(rows: Rows) -> Lines:
 def _label_free(rows: Rows) -> Judgement:
     """Whether the weight of the lowest bound is, of those tried, the one of the highest R^2."""
     lines = Lines()
-    for (mixing, latents), own in rows.where(objective=SIGREG).by("mixing", "latents").items():
-        by_weight = {weight: part.mean("r2") for (weight,), part in own.by("weight").items()}
+    for (mixing, latents), group in rows.where(objective=SIGREG).by("mixing", "latents").items():
+        by_weight = {weight: part.mean("r2") for (weight,), part in group.by("weight").items()}
         scores = {weight: r2 for weight, r2 in by_weight.items() if r2 is not None}
-        if len(scores) > 1 and own.mean("bound") is not None:
-            weight = _chosen(own)[0].labels["weight"]
+        if len(scores) > 1 and group.mean("bound") is not None:
+            weight = _chosen(group)[0].labels["weight"]
             best = max(scores, key=lambda one: scores[one])
             lines.append(
                 {
@@ -149,9 +149,9 @@ def _charts(rows: Rows) -> list[Chart]:
             str(mixing),
             "latents",
             "1 − R² of z from h",
-            own.curves("latents", "r2", "{objective}", height=lambda r2: max(1e-6, 1 - r2)),
+            group.curves("latents", "r2", "{objective}", height=lambda r2: max(1e-6, 1 - r2)),
         )
-        for (mixing,), own in _chosen(rows).by("mixing").items()
+        for (mixing,), group in _chosen(rows).by("mixing").items()
     ]
 
 

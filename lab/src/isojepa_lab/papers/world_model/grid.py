@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.registry import changed, make
+from isojepa.registry import build_spec, replace_settings
 from isojepa.report.charts import Chart, Curve, HeatMap, curves_chart
 from isojepa.training.recipe import Recipe
 from isojepa_lab.papers.world_model.grid_theory import least_sigreg, preferred, spiral_correlation
@@ -59,18 +59,18 @@ def cells(scale: str) -> list[Cell]:
 
 def _config(settings: str, weight: float, rho: float, seed: int) -> Config:
     if settings == PUBLISHED:
-        objective = changed(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
-        return published_plane(make("world", process="noisy-copies", rho=rho), objective, seed)
+        objective = replace_settings(PUBLISHED_OBJECTIVES["SIGReg"], weight=weight)
+        return published_plane(build_spec("world", process="noisy-copies", rho=rho), objective, seed)
     # At small weights the embedding first shrinks, and must find what the views share before nothing is left
     # of it: a narrower or deeper encoder, or half the learning rate, often does not.
     encoder, objective = (
-        make("encoder", "mlp", width=128, layers=4),
-        make("objective", weight=weight, slices=16),
+        build_spec("encoder", "mlp", width=128, layers=4),
+        build_spec("objective", weight=weight, slices=16),
     )
     recipe = Recipe(
         steps=3000, batch=BATCH, batch_start=None, learning_rate=6e-3, eval_every=1000, eval_samples=2000
     )
-    return Config(make("world", rho=rho), encoder, objective, recipe, seed=seed)
+    return Config(build_spec("world", rho=rho), encoder, objective, recipe, seed=seed)
 
 
 def places(rows: Rows, settings: str = OURS) -> Lines:
@@ -117,17 +117,17 @@ def _limit(key: str, test: Callable[[float], bool], text: str) -> Callable[[Line
     """
 
     def judge(lines: Lines) -> Found:
-        told = {name: _range(lines, name) for name in ("r2", "r2_grid", "orthogonality")}
+        ranges = {name: _range(lines, name) for name in ("r2", "r2_grid", "orthogonality")}
         top = max(lines, key=lambda line: line["r2"])["rho"]
         turned = max((line["r2_orthogonal"] for line in lines.known("r2_orthogonal")), default=math.nan)
-        return text.format(**told, top=top, turned=turned), (test(line[key]) for line in lines.known(key))
+        return text.format(**ranges, top=top, turned=turned), (test(line[key]) for line in lines.known(key))
 
     return judge
 
 
 def _range(lines: Lines, key: str) -> str:
-    found = [line[key] for line in lines.known(key)]
-    low, high = (f"{end(found):.3f}" if found else "not measured" for end in (min, max))
+    values = [line[key] for line in lines.known(key)]
+    low, high = (f"{end(values):.3f}" if values else "not measured" for end in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
@@ -140,21 +140,23 @@ def _both(lines: Lines) -> Found:
 def _monotone(lines: Lines) -> Found:
     steps = [(b["r2"] - a["r2"], a, b["rho"]) for a, b in pairwise(lines) if a["weight"] == b["weight"]]
     falls = sorted((step for step in steps if step[0] < -RISE), key=lambda step: step[0])
-    found = f"R² falls at {len(falls)} of {len(steps)} steps of ρ"
+    message = f"R² falls at {len(falls)} of {len(steps)} steps of ρ"
     for fall, a, high in falls[:1]:
-        found += f", most by {-fall:.3f} (weight {a['weight']:g}, ρ {a['rho']:g} to {high:g})"
-    return found, (step[0] >= -RISE for step in steps)
+        message += f", most by {-fall:.3f} (weight {a['weight']:g}, ρ {a['rho']:g} to {high:g})"
+    return message, (step[0] >= -RISE for step in steps)
 
 
 def _degrades(lines: Lines) -> Found:
-    found, good = [], []
+    falls, good = [], []
     for weight in sorted({line["weight"] for line in lines}):
-        own = {line["rho"]: line["r2"] for line in lines.where(weight=weight)}
-        if len(own) > 2 and 0.99 in own:
-            peak = max(own, key=lambda rho: own[rho])
-            found.append(f"weight {weight:g}: peak {own[peak]:.3f} at ρ {peak:g}, {own[0.99]:.3f} at 0.99")
-            good.append(own[peak] - own[0.99] > 0.01)
-    return "; ".join(found), good
+        r2_by_rho = {line["rho"]: line["r2"] for line in lines.where(weight=weight)}
+        if len(r2_by_rho) > 2 and 0.99 in r2_by_rho:
+            peak = max(r2_by_rho, key=lambda rho: r2_by_rho[rho])
+            falls.append(
+                f"weight {weight:g}: peak {r2_by_rho[peak]:.3f} at ρ {peak:g}, {r2_by_rho[0.99]:.3f} at 0.99"
+            )
+            good.append(r2_by_rho[peak] - r2_by_rho[0.99] > 0.01)
+    return "; ".join(falls), good
 
 
 _best = _limit("r2", lambda r2: r2 > 0.97, "R² {r2}; in-sample on the published grid of points {r2_grid}")
@@ -180,9 +182,9 @@ def ask(rows: Rows) -> Lines:
     for settings in (OURS, PUBLISHED):
         for claim, (judge, weights, rhos) in CLAIMS.items():
             lines = places(rows, settings).known("r2").where(weight=weights, rho=rhos)
-            found, truths = judge(lines) if lines else ("", ())
+            verdict, truths = judge(lines) if lines else ("", ())
             if answered := list(truths):
-                answer = {"statement": claim, "settings": settings, "places": len(lines), "found": found}
+                answer = {"statement": claim, "settings": settings, "places": len(lines), "found": verdict}
                 answers.append({**answer, "verdict": verdict_of(answered)})
     return answers
 
@@ -194,8 +196,8 @@ def _heat_maps(rows: Rows) -> list[HeatMap]:
         if settings == PUBLISHED and len(lines) < MANY and places(rows):
             continue
         for key, title, color in (("r2", "R² of z from h", 1), ("orthogonality", "Orthogonality error", 2)):
-            for name, told in ((key, trained), (f"{key}_preferred", f"what the loss prefers{at}")):
-                words = {"title": f"{title}, {told}", "across": "ρ", "up": "weight of SIGReg"}
+            for name, heading in ((key, trained), (f"{key}_preferred", f"what the loss prefers{at}")):
+                words = {"title": f"{title}, {heading}", "across": "ρ", "up": "weight of SIGReg"}
                 panels.append(heat_map(lines, "rho", "weight", name, color=color, **words))
     return panels
 
@@ -207,13 +209,13 @@ def _height(r2: float | None) -> float | None:
 def _cuts(rows: Rows) -> list[Chart]:
     panels = []
     for rho in CUTS:
-        own = rows.where(settings=OURS, rho=rho)
-        line = {one["weight"]: _height(one["r2_preferred"]) for one in places(own)}
-        shown = [Curve("what the loss prefers", line, 2)] if own else []
-        for (seed,), some in own.by("seed").items():
+        selection = rows.where(settings=OURS, rho=rho)
+        line = {one["weight"]: _height(one["r2_preferred"]) for one in places(selection)}
+        curves = [Curve("what the loss prefers", line, 2)] if selection else []
+        for (seed,), some in selection.by("seed").items():
             points = {weight: _height(r2) for weight, r2 in some.points("weight", "r2").items()}
-            shown.append(Curve(f"trained, seed {seed}", points, 1, "dots"))
-        panels.append(curves_chart(f"ρ = {rho:g}", "weight of SIGReg", "1 − R²", shown))
+            curves.append(Curve(f"trained, seed {seed}", points, 1, "dots"))
+        panels.append(curves_chart(f"ρ = {rho:g}", "weight of SIGReg", "1 − R²", curves))
     return panels
 
 
@@ -221,9 +223,9 @@ def _claims(settings: str) -> Judge:
     """All published statements together."""
 
     def judge(rows: Rows) -> Judgement:
-        found = [line["verdict"] for line in ask(rows).where(settings=settings).known("verdict")]
-        partly, bad = found.count(IN_PART), found.count(FAILS)
-        return judged((verdict == HOLDS for verdict in found), partly=partly, bad=bad)
+        verdicts = [line["verdict"] for line in ask(rows).where(settings=settings).known("verdict")]
+        partly, bad = verdicts.count(IN_PART), verdicts.count(FAILS)
+        return judged((verdict == HOLDS for verdict in verdicts), partly=partly, bad=bad)
 
     return judge
 
@@ -241,7 +243,7 @@ def _agreement(*weights: float) -> Judge:
     return judge
 
 
-def _optimiser(rows: Rows) -> Judgement:
+def _optimizer(rows: Rows) -> Judgement:
     """Whether training ends without recovery where no SIGReg could bring its loss to the preferred one."""
     lines = places(rows).where(weight=WEIGHTS[8:]).known("loss", "r2")
     worst: dict[str, Any] = max(lines, key=lambda line: line["loss"] - line["loss_preferred"], default={})
@@ -253,22 +255,22 @@ def _label_free(rows: Rows) -> Judgement:
     """Whether the weight of the smallest bound is that of the smallest error, rho by rho."""
     lines = []
     for rho in RHOS:
-        own = places(rows).where(rho=rho).known("bound", "error")
-        if len(own) > 1:
-            chosen, best = (min(own, key=lambda line: line[key]) for key in ("bound", "error"))
+        measured = places(rows).where(rho=rho).known("bound", "error")
+        if len(measured) > 1:
+            chosen, best = (min(measured, key=lambda line: line[key]) for key in ("bound", "error"))
             cost = chosen["error"] / max(best["error"], math.ulp(1.0))
             lines.append({"same": chosen is best, "cost": cost})
     return judge_lines(lines, lambda line: line["same"], "{cost:.2f}", "cost")
 
 
 def _numbers(rows: Rows) -> dict[str, Value]:
-    own, found = places(rows), dict[str, Value]()
+    at_bound, facts = places(rows), dict[str, Value]()
     for key in ("r2", "r2_orthogonal"):
-        top = max(own.known(key), key=lambda line: line[key], default=None)
-        told = "{" + key + ":.4f}, is at weight {weight:g} and ρ {rho:g}"
-        found[f"top_{key}"] = None if top is None else told.format_map(top)
-    dead = sum(line["r2_preferred"] is None for line in own)
-    return {**found, "dead": dead or None, "places": len(own), "spots": len(places(rows, PUBLISHED))}
+        top = max(at_bound.known(key), key=lambda line: line[key], default=None)
+        template = "{" + key + ":.4f}, is at weight {weight:g} and ρ {rho:g}"
+        facts[f"top_{key}"] = None if top is None else template.format_map(top)
+    dead = sum(line["r2_preferred"] is None for line in at_bound)
+    return {**facts, "dead": dead or None, "places": len(at_bound), "spots": len(places(rows, PUBLISHED))}
 
 
 STUDY = Study.of_file(
@@ -288,7 +290,7 @@ STUDY = Study.of_file(
         again=_claims(PUBLISHED),
         small=_agreement(*WEIGHTS[:6]),
         large=_agreement(*WEIGHTS[6:]),
-        optimiser=_optimiser,
+        optimizer=_optimizer,
         label_free=_label_free,
     ),
     numbers=_numbers,

@@ -7,11 +7,11 @@ polynomials L_k of order 1,
 
 and psi_k has Hermite degree 2k + 1, so that in a Gaussian world of correlation r
 
-    alignment = sum_k a_k^2 (1 - r^(2k+1)) / 2            (mean squared distance to the centre of two views)
+    alignment = sum_k a_k^2 (1 - r^(2k+1)) / 2            (mean squared distance to the center of two views)
     SIGReg    = \int (n (phi - e^{-t^2/2})^2 + 1 - phi^2) w(t) dt,      phi(t) = E J_0(t |h|),
 
 the second being the expectation over batches of n, of the quadrature that training uses. The minimum over
-a_0, ..., a_K of weight * SIGReg + (1 - weight) * alignment gives what a perfect optimiser would reach:
+a_0, ..., a_K of weight * SIGReg + (1 - weight) * alignment gives what a perfect optimizer would reach:
 
     R^2 of z from h = a_0^2 / sum a_k^2,      |Q^T Q - I|_F / sqrt 2 = |a_0^2 - 1|,
 
@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import eval_genlaguerre, j0, j1, roots_laguerre
 
-from isojepa.objectives.gaussianity.quadrature import Grid
+from isojepa.objectives.gaussianity.epps_pulley import Grid
 
 TERMS = 6
 _NODES = 96
@@ -120,10 +120,10 @@ def _descend(weight: float, r: float, batch: int, terms: int, start: float) -> t
     first = np.zeros(terms)
     first[0] = start
     scale = loss(first, 1.0)[0]  # the stopping rule is absolute, and losses go down to 1e-6
-    found = minimize(
+    optimum = minimize(
         loss, first, args=(scale,), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 500}
     )
-    return float(found.fun * scale), np.asarray(found.x)
+    return float(optimum.fun * scale), np.asarray(optimum.x)
 
 
 def _alignment(a: np.ndarray, r: float) -> float:

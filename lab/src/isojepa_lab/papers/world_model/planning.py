@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from isojepa.planning.closed_loop import PLANNERS
 from isojepa.planning.planners import SEARCHES
 from isojepa.report.charts import Chart, Curve, HeatMap, Panel, curves_chart
+from isojepa_lab.environments.latent_control import PLANNERS
 from isojepa_lab.papers.world_model import reacher_ou, reacher_trajectory
 from isojepa_lab.papers.world_model.planning_measures import BESIDE, TRUE, UNTRAINED, WARPED, measure
 from isojepa_lab.studies.cells import Cell, Computation
@@ -39,33 +39,33 @@ def cells(scale: str) -> list[Cell]:
     if whole:
         size["seeds"] = list(range(5))
     trained, some = _configs(), ["mpc", "inverse"]
-    found = []
+    cells = []
 
     def add(seconds: float, labels: dict[str, str], **settings: Any) -> None:
-        found.append(Cell(Computation({**labels, **settings}, seconds=seconds), labels))
+        cells.append(Cell(Computation({**labels, **settings}, seconds=seconds), labels))
 
     for name in (TRUE, WARPED) if quick else ENCODERS:
-        own, config = {"encoder": name}, {"config": trained.get(name)}
+        encoder_label, config = {"encoder": name}, {"config": trained.get(name)}
         fair = {"protocol": "fair", "planners": some if quick else list(PLANNERS), **config}
-        add(240, own | {"part": "control", "goals": "gaussian"}, **fair, **size)
+        add(240, encoder_label | {"part": "control", "goals": "gaussian"}, **fair, **size)
         if whole or name in FEWER:
             less = fair if whole else fair | {"planners": some}
-            add(90, own | {"part": "control", "goals": "uniform"}, **less, **size)
+            add(90, encoder_label | {"part": "control", "goals": "uniform"}, **less, **size)
             published = {"protocol": "published", "planners": ["cem"], **config}
-            add(90, own | {"part": "published", "goals": "episodes"}, **published, **size)
+            add(90, encoder_label | {"part": "published", "goals": "episodes"}, **published, **size)
         if not quick:
-            add(60, own | {"part": "lines"}, states=10_000, **config)
-            add(60, own | {"part": "regret"}, rows=4000, paths=100, steps=40, **config)
+            add(60, encoder_label | {"part": "lines"}, states=10_000, **config)
+            add(60, encoder_label | {"part": "regret"}, rows=4000, paths=100, steps=40, **config)
     if not quick:
-        own = {"part": "head", "encoder": SQUASHED, "goals": "gaussian"}
+        encoder_label = {"part": "head", "encoder": SQUASHED, "goals": "gaussian"}
         both = {"config": trained[SQUASHED], "head": trained[GAUSSIAN]}
-        add(120, own, planners=some, **both, **size)
-    return found
+        add(120, encoder_label, planners=some, **both, **size)
+    return cells
 
 
 def _configs() -> dict[str, dict[str, Any]]:
     """Of the encoders that are trained, their runs in the other studies."""
-    wanted: dict[str, tuple[Callable[[str], list[Cell]], dict[str, Any]]] = {
+    sources: dict[str, tuple[Callable[[str], list[Cell]], dict[str, Any]]] = {
         GAUSSIAN: (reacher_ou.cells, {"condition": reacher_ou.LONG}),
         SQUASHED: (reacher_ou.cells, {"condition": reacher_ou.LONG_SQUASHED}),
         TRAJECTORY: (
@@ -77,7 +77,7 @@ def _configs() -> dict[str, dict[str, Any]]:
         name: next(
             cell.trained.to_dict() for cell in listed("standard") if labels.items() <= cell.labels.items()
         )
-        for name, (listed, labels) in wanted.items()
+        for name, (listed, labels) in sources.items()
     }
 
 
@@ -91,34 +91,34 @@ def _each(rows: Rows, score: str, key: str) -> Lines:
 
 
 def _controllers(rows: Rows) -> Lines:
-    own = _each(rows.where(part=("control", "head")), "controllers", "planner")
-    for line in own:
+    selection = _each(rows.where(part=("control", "head")), "controllers", "planner")
+    for line in selection:
         line["encoder"] = f"{line['encoder']} {HEAD}" if line["part"] == "head" else line["encoder"]
     order = {name: place for place, name in enumerate(ENCODERS)}
-    own.sort(key=lambda line: (line["goals"], order.get(line["encoder"], len(order))))
-    return _once(own)
+    selection.sort(key=lambda line: (line["goals"], order.get(line["encoder"], len(order))))
+    return _once(selection)
 
 
 def _once(own: Lines) -> Lines:
     """Lines in which who plans in no latent, and is the same whatever the encoder, stands once."""
-    seen: set[tuple[str, str]] = set()
-    found = Lines()
+    names: set[tuple[str, str]] = set()
+    lines = Lines()
     for line in own:
         place = (line["goals"], line["planner"])
         if line["planner"] in BESIDE:
-            if place in seen:
+            if place in names:
                 continue
-            seen.add(place)
+            names.add(place)
             line["encoder"] = ""
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def _best(rows: Rows, goals: str = "gaussian") -> Lines:
     """The most successful planner of each encoder."""
-    own = _controllers(rows).where(goals=goals, encoder=lambda name: name != "")
-    names = list(dict.fromkeys(line["encoder"] for line in own))
-    return Lines(max(own.where(encoder=name), key=lambda line: line["success"]) for name in names)
+    controllers = _controllers(rows).where(goals=goals, encoder=lambda name: name != "")
+    names = list(dict.fromkeys(line["encoder"] for line in controllers))
+    return Lines(max(controllers.where(encoder=name), key=lambda line: line["success"]) for name in names)
 
 
 def _published(rows: Rows) -> Lines:
@@ -137,10 +137,10 @@ def _decoders(rows: Rows) -> Lines:
 
 
 def _panels(rows: Rows) -> list[Panel]:
-    own = _controllers(rows).where(encoder=lambda name: name in ENCODERS)
+    controllers = _controllers(rows).where(encoder=lambda name: name in ENCODERS)
     maps: list[Panel] = []
     for goals in ("gaussian", "uniform"):
-        lines = own.where(goals=goals)
+        lines = controllers.where(goals=goals)
         encoders = [name for name in reversed(ENCODERS) if lines.where(encoder=name)]
         at = {(line["encoder"], line["planner"]): line["success"] for line in lines}
         planners = [planner for planner in PLANNERS if lines.where(planner=planner)]
@@ -163,9 +163,9 @@ def _density(rows: Rows) -> Chart:
 def _reached(rows: Rows) -> Judgement:
     """Whether the best planner on an encoder of Gaussian pairs succeeds where the oracle always does."""
     sure = _controllers(rows).where(goals="gaussian", planner="oracle", success=1.0)
-    asked = _best(rows).where(encoder=(GAUSSIAN, SQUASHED)) if sure else Lines()
-    told = "{encoder}, {planner}: {success:.2f} [{low:.2f}, {high:.2f}]"
-    return judge_lines(asked, lambda line: line["success"] >= WANTED, told, "success")
+    lines = _best(rows).where(encoder=(GAUSSIAN, SQUASHED)) if sure else Lines()
+    template = "{encoder}, {planner}: {success:.2f} [{low:.2f}, {high:.2f}]"
+    return judge_lines(lines, lambda line: line["success"] >= WANTED, template, "success")
 
 
 def _worse(rows: Rows) -> Judgement:
@@ -175,66 +175,71 @@ def _worse(rows: Rows) -> Judgement:
     if TRAJECTORY not in best or not gaussian:
         return judged([])
     other, top = best[TRAJECTORY], max(gaussian, key=lambda line: line["success"])
-    told = "{planner}, {success:.2f} [{low:.2f}, {high:.2f}]"
-    return judged([top["low"] > other["high"]], top=told.format_map(top), other=told.format_map(other))
+    template = "{planner}, {success:.2f} [{low:.2f}, {high:.2f}]"
+    return judged(
+        [top["low"] > other["high"]], top=template.format_map(top), other=template.format_map(other)
+    )
 
 
 def _policy(rows: Rows) -> Judgement:
     """Whether a policy without search succeeds as often as the best search, for a hundredth of its time."""
     lines = _controllers(rows).where(goals="gaussian", encoder=(GAUSSIAN, SQUASHED))
-    asked = Lines()
+    compared = Lines()
     for name in dict.fromkeys(line["encoder"] for line in lines):
-        own = lines.where(encoder=name)
-        policy, searches = own.where(planner="inverse"), own.where(planner=tuple(SEARCHES))
+        lines_of_encoder = lines.where(encoder=name)
+        policy, searches = (
+            lines_of_encoder.where(planner="inverse"),
+            lines_of_encoder.where(planner=tuple(SEARCHES)),
+        )
         if policy and searches:
             best = max(searches, key=lambda line: line["success"])
             ratio = best["ms"] / policy[0]["ms"]
-            asked.append(policy[0] | {"search": best["planner"], "best": best["success"], "ratio": ratio})
-    told = "{encoder}: {success:.2f} against {best:.2f} of {search}, {ratio:.0f} times as fast"
+            compared.append(policy[0] | {"search": best["planner"], "best": best["success"], "ratio": ratio})
+    template = "{encoder}: {success:.2f} against {best:.2f} of {search}, {ratio:.0f} times as fast"
     return judge_lines(
-        asked, lambda line: line["success"] >= line["best"] and line["ratio"] >= CHEAPER, told, "ratio"
+        compared, lambda line: line["success"] >= line["best"] and line["ratio"] >= CHEAPER, template, "ratio"
     )
 
 
 def _straight(rows: Rows) -> Judgement:
     lines = _decoders(rows).where(encoder=(GAUSSIAN, SQUASHED))
-    told = "{encoder}, {decoder}: {longer:+.3f} [{low:+.3f}, {high:+.3f}]"
-    return judge_lines(lines, lambda line: line["low"] <= 0, told, "longer")
+    template = "{encoder}, {decoder}: {longer:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return judge_lines(lines, lambda line: line["low"] <= 0, template, "longer")
 
 
 def _bent(rows: Rows) -> Judgement:
     lines = _decoders(rows).where(encoder=TRAJECTORY)
-    told = "{decoder}: {longer:+.3f} [{low:+.3f}, {high:+.3f}]"
-    return judge_lines(lines, lambda line: line["low"] > 0, told, "longer")
+    template = "{decoder}: {longer:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return judge_lines(lines, lambda line: line["low"] > 0, template, "longer")
 
 
 def _costs(rows: Rows) -> Judgement:
     """Whether encoders with a smaller recovery error are regulated at a smaller regret, pair by pair."""
     lines = sorted(_regrets(rows).known("regret"), key=lambda line: line["error"])
     pairs = [(one, other) for place, one in enumerate(lines) for other in lines[place + 1 :]]
-    told = "; ".join(f"{line['encoder']}: {line['error']:.3f}, {line['share']:.2f}" for line in lines)
-    # of two that both run away nothing is told
-    return judged((a["regret"] <= b["regret"] for a, b in pairs if math.isfinite(a["regret"])), all=told)
+    message = "; ".join(f"{line['encoder']}: {line['error']:.3f}, {line['share']:.2f}" for line in lines)
+    # two that both diverge are not compared
+    return judged((a["regret"] <= b["regret"] for a, b in pairs if math.isfinite(a["regret"])), all=message)
 
 
 def _bounded(rows: Rows) -> Judgement:
     lines = Lines()
     for line in _regrets(rows):
-        known = line["bound"] is not None
-        told = f"{line['bound']:.3g} for {line['regret']:.3g}" if known else "no bound"
-        lines.append(line | {"told": told, "above": known and line["bound"] >= line["regret"]})
+        bounded = line["bound"] is not None
+        message = f"{line['bound']:.3g} for {line['regret']:.3g}" if bounded else "no bound"
+        lines.append(line | {"told": message, "above": bounded and line["bound"] >= line["regret"]})
     return judge_lines(lines, lambda line: line["above"], "{encoder}: {told}", "regret")
 
 
 def _borrowed(rows: Rows) -> Judgement:
     """Whether planning in another's head succeeds as often as in one's own, within the intervals."""
     lines = _controllers(rows).where(goals="gaussian")
-    asked = Lines()
+    compared = Lines()
     for line in lines.where(encoder=f"{SQUASHED} {HEAD}"):
-        for own in lines.where(encoder=GAUSSIAN, planner=line["planner"]):
-            asked.append(line | {"own": own["success"], "least": own["low"]})
-    told = "{planner}: {success:.2f}, the head's own eyes {own:.2f}"
-    return judge_lines(asked, lambda line: line["high"] >= line["least"], told, "success")
+        for reference in lines.where(encoder=GAUSSIAN, planner=line["planner"]):
+            compared.append(line | {"own": reference["success"], "least": reference["low"]})
+    template = "{planner}: {success:.2f}, the head's own eyes {own:.2f}"
+    return judge_lines(compared, lambda line: line["high"] >= line["least"], template, "success")
 
 
 STUDY = Study.of_file(

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.align.maps import AlignmentMap
+from isojepa.alignment.maps import AlignmentMap
 from isojepa.config import config_from
+from isojepa.data.episodes import Episodes
 from isojepa.encoders.convnets import Conv
 from isojepa.planning import (
     LinearSystem,
@@ -30,44 +31,46 @@ from isojepa.planning import (
     push_cost,
     simulate_regret,
 )
-from isojepa.planning.closed_loop import (
-    FAIR,
-    PROTOCOLS,
+from isojepa.planning.lines import DECODERS
+from isojepa.seeds import generator, numpy_generator
+from isojepa_lab.environments.closed_loop import evaluate
+from isojepa_lab.environments.latent_control import (
     SETTINGS,
     Angles,
     Controller,
     Encoder,
+    FittedEncoder,
     Frames,
-    Learned,
-    ReacherPlant,
     chance,
-    drawn_tasks,
-    evaluate,
     oracle,
-    record,
     rest,
-    tasks_from_episodes,
     translated,
     warped,
 )
-from isojepa.planning.lines import DECODERS
-from isojepa.seeds import generator, numpy_generator
-from isojepa.worlds.episodes import Episodes
-from isojepa.worlds.reacher import Look, Reacher
+from isojepa_lab.environments.plants import (
+    FAIR,
+    PROTOCOLS,
+    ReacherPlant,
+    drawn_tasks,
+    record,
+    tasks_from_episodes,
+)
+from isojepa_lab.environments.reacher import Reacher
+from isojepa_lab.environments.reacher_frames import ArmLook
 from isojepa_lab.papers.world_model.reacher import POOL, trained
 from isojepa_lab.studies.cells import Cell
 
 TRUE, WARPED, UNTRAINED = "true angles", "warped angles", "untrained"  # encoders that nothing trained
 BESIDE = ("oracle", "random actions", "no action")
-LAG = 5  # steps between the frames that tell a velocity; one for what is known exactly
-SEEN = Look(pool=POOL)  # what the encoders of frames were trained on
+LAG = 5  # steps between the frames that show a velocity; one for what is known exactly
+SEEN = ArmLook(pool=POOL)  # what the encoders of frames were trained on
 KEPT, PUSHED, EFFORT = 0.95, 0.3, 0.1  # of angles at a step, by an action, and what that costs
 SIZES = (100, 300, 1000, 3000, 9000)  # of libraries
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Control under either protocol, straight lines, regret, or control in another's head."""
-    asked = cell.settings
+    settings = cell.settings
     parts: dict[str, Callable[..., dict[str, Any]]] = {
         "control": _control,
         "published": _control,
@@ -75,7 +78,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         "regret": _regret,
         "head": _head,
     }
-    return parts[asked.pop("part")](**asked)
+    return parts[settings.pop("part")](**settings)
 
 
 def _encoder(name: str, config: Mapping[str, Any] | None) -> Encoder:
@@ -91,8 +94,8 @@ def _episodes(plant: ReacherPlant, law: str, count: int) -> tuple[Episodes, Epis
     return record(plant, count, 100, generator(0, "study planning"), start=start).split(0.7, 0)
 
 
-def _learned(plant: ReacherPlant, encoder: Encoder, parts: tuple[Episodes, Episodes]) -> Learned:
-    return Learned(plant, encoder, *parts, lag=LAG if isinstance(encoder, Frames) else 1)
+def _learned(plant: ReacherPlant, encoder: Encoder, parts: tuple[Episodes, Episodes]) -> FittedEncoder:
+    return FittedEncoder(plant, encoder, *parts, lag=LAG if isinstance(encoder, Frames) else 1)
 
 
 def _control(
@@ -118,10 +121,10 @@ def _control(
             return tasks_from_episodes(parts[1], tasks, rules, source)
         return drawn_tasks(goals, tasks, rules, source)
 
-    found = evaluate(plant, {**controllers, **beside}, draw, rules, seeds=seeds)
+    evaluation = evaluate(plant, {**controllers, **beside}, draw, rules, seeds=seeds)
     # a policy of short blocks has no such model, and a run of it alone would fit none
     r2 = learned.transition(setting.block).r2
-    return {"controllers": _by_name(found.rows()), "transition_r2": r2}
+    return {"controllers": _by_name(evaluation.rows()), "transition_r2": r2}
 
 
 def _head(
@@ -140,15 +143,17 @@ def _head(
     eyes, inner = _encoder(encoder, config), _learned(plant, _encoder("", head), parts)
     poses = np.concatenate(parts[0].vectors("qpos"))[::10]
     h1, h2 = (one(plant, poses).double().numpy() for one in (eyes, inner.encoder))
-    seen = translated(eyes, AlignmentMap().fit(h1, h2))
-    made = {name: inner.controller(name, SETTINGS["receding"], seen) for name in planners}
-    found = evaluate(plant, made, lambda source: drawn_tasks(goals, tasks, FAIR, source), FAIR, seeds=seeds)
-    return {"controllers": _by_name(found.rows())}
+    translated_encoder = translated(eyes, AlignmentMap().fit(h1, h2))
+    made = {name: inner.controller(name, SETTINGS["receding"], translated_encoder) for name in planners}
+    evaluation = evaluate(
+        plant, made, lambda source: drawn_tasks(goals, tasks, FAIR, source), FAIR, seeds=seeds
+    )
+    return {"controllers": _by_name(evaluation.rows())}
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    kept = {"success": "success", "low": "low", "high": "high", "error": "median_error", "ms": "ms_per_plan"}
-    return {row["controller"]: {name: row[key] for name, key in kept.items()} for row in rows}
+    keys = {"success": "success", "low": "low", "high": "high", "error": "median_error", "ms": "ms_per_plan"}
+    return {row["controller"]: {name: row[key] for name, key in keys.items()} for row in rows}
 
 
 def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[str, Any]:
@@ -156,24 +161,24 @@ def _lines(encoder: str, config: Mapping[str, Any] | None, states: int) -> dict[
     z, embed = Reacher.shared_latents(states).astype(float), _eyes(encoder, config)
     h = embed(z)
     pairs = draw_pairs(len(z))
-    found: dict[str, Any] = {"decoders": {}, "sizes": {}}
+    result: dict[str, Any] = {"decoders": {}, "sizes": {}}
     for decoder in DECODERS:
         one = compare_lines(h, z, pairs, LineSpec(decoder=decoder))
-        found["decoders"][decoder] = _told(one)
+        result["decoders"][decoder] = _told(one)
     for size, one in density_curve(h, z, pairs, [size for size in SIZES if size < states - 60]).items():
-        found["sizes"][str(size)] = _told(one)
-    return found
+        result["sizes"][str(size)] = _told(one)
+    return result
 
 
-def _look(config: Mapping[str, Any] | None) -> Look:
+def _look(config: Mapping[str, Any] | None) -> ArmLook:
     """How the latents of an encoder become angles: as in its training."""
-    return Look(squash=bool(config and config["world"]["squash"]))
+    return ArmLook(squash=bool(config and config["world"]["squash"]))
 
 
 def _eyes(encoder: str, config: Mapping[str, Any] | None) -> Callable[[np.ndarray], np.ndarray]:
     """What is seen of latents (n, 2), as an encoder embeds it."""
-    seen, look, plant = _encoder(encoder, config), _look(config), ReacherPlant()
-    return lambda z: seen(plant, look.angles(z)).double().numpy()
+    encoder_function, look, plant = _encoder(encoder, config), _look(config), ReacherPlant()
+    return lambda z: encoder_function(plant, look.angles(z)).double().numpy()
 
 
 def _regret(
@@ -191,12 +196,12 @@ def _regret(
     noise = source.normal(size=z.shape) @ np.sqrt(system.noise)
     h, h_next = embed(z), embed(z @ system.a.T + actions @ system.b.T + noise)
     fitted, error = fit_system(h, actions, h_next), measure_error(h, z)
-    own = Lqr(fitted.system, push_cost(weight, h, z), effort)
-    found = simulate_regret(truth, lambda z: fitted.act(own, embed(z)), steps, paths, settle=20)
-    off = own.w - error.q @ weight @ error.q.T
+    controller = Lqr(fitted.system, push_cost(weight, h, z), effort)
+    regret = simulate_regret(truth, lambda z: fitted.act(controller, embed(z)), steps, paths, settle=20)
+    off = controller.w - error.q @ weight @ error.q.T
     bound = planning_bound(
         fitted.system,
-        own.w,
+        controller.w,
         effort,
         recovery_error=error.power.high,
         lipschitz=error.usual_slope,
@@ -207,10 +212,10 @@ def _regret(
     return {
         "error": error.power.estimate,
         "slope": error.usual_slope,
-        "regret": found.estimate,
-        "low": found.low,
-        "high": found.high,
-        "share": found.estimate / nothing,
+        "regret": regret.estimate,
+        "low": regret.low,
+        "high": regret.high,
+        "share": regret.estimate / nothing,
         "nothing": nothing,
         "bound": bound.value if math.isfinite(bound.value) else None,
         "verdict": bound.verdict,

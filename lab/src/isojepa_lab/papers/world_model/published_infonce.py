@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from isojepa.config import Config
+from isojepa.data.processes import NoisyCopies
+from isojepa.data.source import Source
 from isojepa.encoders.model import embed
 from isojepa.objectives.infonce import contrast
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.seeds import generator
-from isojepa.worlds.processes import NoisyCopies
-from isojepa.worlds.source import Source
 from isojepa_lab.papers.world_model.scaling import ATTEMPTS, LAYERS, PUBLISHED_METHODS, RHO
 from isojepa_lab.studies.cells import Cell, crossed
 from isojepa_lab.studies.measured import lowest_loss, spread, trend
@@ -63,8 +63,8 @@ def _config(encoder: str, dim: int, world: int, attempt: int) -> Config:
     if encoder == UNTRAINED:  # one step that moves nothing
         recipe = replace(recipe, steps=1, learning_rate=1e-12)
     return Config(
-        world=make("world", process="noisy-copies", dim=dim, rho=RHO, **mixing),
-        encoder=make("encoder", "coupling", layers=LAYERS),
+        world=build_spec("world", process="noisy-copies", dim=dim, rho=RHO, **mixing),
+        encoder=build_spec("encoder", "coupling", layers=LAYERS),
         objective=PUBLISHED_METHODS[METHOD],
         training=recipe,
         seed=1000 * attempt + world,
@@ -100,17 +100,17 @@ def _by_dim(rows: Rows) -> Lines:
     untrained = rows.where(encoder=UNTRAINED)
 
     def published(dim_rows: Rows) -> dict[str, Any]:
-        known = published_scaling("infonce", dim_rows.label("dim"))
+        published = published_scaling("infonce", dim_rows.label("dim"))
         r2, loss = dim_rows.mean("r2"), dim_rows.mean("infonce")
         return {
-            "published": known.r2_h_to_z,
-            "published_spread": known.r2_h_to_z_std,
-            "published_loss": known.regularizer_loss,
-            "published_orthogonality": known.orthogonality_error,
-            "gap": None if r2 is None else abs(r2 - known.r2_h_to_z),
-            "loss_gap": None if loss is None else abs(loss - known.regularizer_loss),
-            "latents": loss_of_latents(known.dim),
-            "untrained": untrained.where(dim=known.dim).mean("r2"),
+            "published": published.r2_h_to_z,
+            "published_spread": published.r2_h_to_z_std,
+            "published_loss": published.regularizer_loss,
+            "published_orthogonality": published.orthogonality_error,
+            "gap": None if r2 is None else abs(r2 - published.r2_h_to_z),
+            "loss_gap": None if loss is None else abs(loss - published.regularizer_loss),
+            "latents": loss_of_latents(published.dim),
+            "untrained": untrained.where(dim=published.dim).mean("r2"),
         }
 
     return _best(rows).lines(

@@ -2,19 +2,19 @@
 
 The published setting, Klindt, LeCun & Balestriero (2026), Appendix H: the CNN with BatchNorm, AdamW at 3e-3
 with a weight decay of 1e-4, cosine annealing, gradients cut at 1, 39,000 batches of 256 pairs, SIGReg of 256
-slices. Ours is made for two cores: the same encoder and loss, 1,000 batches of 128, a faster optimiser,
+slices. Ours is made for two cores: the same encoder and loss, 1,000 batches of 128, a faster optimizer,
 frames whose squares of 2 x 2 pixels are averaged, a quarter of the cost, and a weight in proportion to the
 alignment that the true angles have. Some conditions have all pixels, or three times the steps.
 
 Encoders of all conditions are measured on the same Gaussian states: one half, the validation states, is what
-weights are chosen by; all that is told of an encoder is of the other half, the test states, but for lines,
+weights are chosen by; all reported scores are on the other half, the test states, but for lines,
 whose library is both.
 
     r2_validation               of the angles from the embedding, on the validation states
     r2, r2_z_to_h, bound, ...   on the test states, by the names of `isojepa_lab.studies.scores`
     r2_sincos                   of sin and cos of both angles from the embedding
     ceiling                     what frames of the test states allow, 1 where nothing winds
-    length, oracle, longer      length of straight lines over their chord when nearest neighbours decode them,
+    length, oracle, longer      length of straight lines over their chord when nearest neighbors decode them,
                                 the same of the true angles, and the mean difference, with interval
     r2_own                      on held-out episodes, where the world is a recording
     rho, rho_each               correlation of the held-out pairs' angles, mean and by joint
@@ -35,14 +35,16 @@ from isojepa import runs
 from isojepa.certificates import certify
 from isojepa.certificates.audit.strides import stride_row
 from isojepa.config import Config
+from isojepa.data.source import Source, held_out
 from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2
 from isojepa.planning import compare_lines, draw_pairs
-from isojepa.registry import Spec, make
+from isojepa.registry import Spec, build_spec
 from isojepa.training.recipe import Recipe
-from isojepa.training.records import Record, RecordHeld
-from isojepa.worlds.reacher import JOINTS, Reacher, sample_ceiling
-from isojepa.worlds.source import Source, held_out
+from isojepa.training.run_directory import RunDirectory, RunDirectoryLocked
+from isojepa_lab.environments.reacher import Reacher
+from isojepa_lab.environments.reacher_frames import JOINTS
+from isojepa_lab.environments.wrapped_angles import sample_ceiling
 from isojepa_lab.studies.cells import RECORDS
 from isojepa_lab.studies.rows import Rows
 from isojepa_lab.studies.scores import certified
@@ -96,11 +98,11 @@ def config(
     world: Spec, weight: float, seed: int, scale: str, batch_norm: bool = True, longer: bool = False
 ) -> Config:
     """A run: at paper scale in the published setting, else in ours, or in ours with three times the steps."""
-    objective = make("objective", "lejepa", weight=weight, slices=256)
-    encoder = make("encoder", "conv", batch_norm=batch_norm)
+    objective = build_spec("objective", "lejepa", weight=weight, slices=256)
+    encoder = build_spec("encoder", "conv", batch_norm=batch_norm)
     ours = replace(OURS, steps=LONGER * OURS.steps, eval_every=LONGER * OURS.eval_every) if longer else OURS
-    found = Config(world, encoder, objective, PUBLISHED if scale == "paper" else ours, seed=seed)
-    return shortened(found, 2) if scale == "quick" else found
+    run_config = Config(world, encoder, objective, PUBLISHED if scale == "paper" else ours, seed=seed)
+    return shortened(run_config, 2) if scale == "quick" else run_config
 
 
 def trained(config: Config) -> nn.Module:
@@ -109,12 +111,12 @@ def trained(config: Config) -> nn.Module:
     One process at a time trains it.
     """
     while True:
-        record = Record(runs.record_path(config, RECORDS))
+        record = RunDirectory(runs.record_path(config, RECORDS))
         if record.result is not None:  # then its world need not be built
             return runs.load(record)
         try:
             return runs.train(config, RECORDS, progress=False).encoder
-        except RecordHeld:  # another worker of this sweep trains it
+        except RunDirectoryLocked:  # another worker of this sweep trains it
             time.sleep(_PAUSE)
 
 
@@ -124,14 +126,14 @@ def score(encoder: nn.Module, world: Source) -> dict[str, Any]:
     Raises:
         ValueError: the world is not the Reacher.
     """
-    own = held_out(world)
-    if not isinstance(world, Reacher) or not isinstance(own, Reacher):
+    test_source = held_out(world)
+    if not isinstance(world, Reacher) or not isinstance(test_source, Reacher):
         raise ValueError(f"the Reacher is measured in its own world, got {type(world).__name__}")
-    if own.facts.gaussian:
-        return _on_gaussian(encoder, own)
-    h, _, z = seen(encoder, own)
+    if test_source.facts.gaussian:
+        return _on_gaussian(encoder, test_source)
+    h, _, z = seen(encoder, test_source)
     shared = Reacher.shared(look=world.look, data=str(world.views[0].folder.parent))
-    return _on_gaussian(encoder, shared) | {"r2_own": held_out_r2(h, z)} | _law(own)
+    return _on_gaussian(encoder, shared) | {"r2_own": held_out_r2(h, z)} | _law(test_source)
 
 
 def _law(own: Reacher) -> dict[str, Any]:
@@ -139,14 +141,14 @@ def _law(own: Reacher) -> dict[str, Any]:
     assert own.stride is not None
     assert own.episodes is not None
     first, second = (view.z.astype(float) for view in own.views)
-    found = stride_row(own.stride, first, second, own.episodes)
+    row = stride_row(own.stride, first, second, own.episodes)
     return {
-        "rho": float(np.mean(found.rho)),
-        "rho_each": list(found.rho),
-        "sigreg_each": list(found.sigreg),
-        "sigreg_joint": found.joint,
-        "floor": found.floor,
-        "floor_joint": found.joint_floor,
+        "rho": float(np.mean(row.rho)),
+        "rho_each": list(row.rho),
+        "sigreg_each": list(row.sigreg),
+        "sigreg_joint": row.joint,
+        "floor": row.floor,
+        "floor_joint": row.joint_floor,
     }
 
 
@@ -178,26 +180,26 @@ def _on_gaussian(encoder: nn.Module, states: Reacher) -> dict[str, Any]:
 
 def seen(encoder: nn.Module, states: Reacher) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Embeddings of both views and latents of the first, each (n, dim) float64, some frames at a time."""
-    found: list[tuple[Tensor, ...]] = []
+    frames: list[tuple[Tensor, ...]] = []
     for ids in torch.arange(states.facts.size or 0).split(_PIECE):
         batch = states.take(ids)
-        found.append((*(embed(encoder, view) for view in batch.views), batch.latents[0]))
-    first, second, latents = (torch.cat(part).double().numpy() for part in zip(*found, strict=True))
+        frames.append((*(embed(encoder, view) for view in batch.views), batch.latents[0]))
+    first, second, latents = (torch.cat(part).double().numpy() for part in zip(*frames, strict=True))
     return first, second, latents
 
 
 def chosen(rows: Rows, label: str) -> Rows:
     """At each value of a label the runs of the weight that is best on the validation states."""
-    found = Rows()
-    for own in rows.by(label).values():
-        weights = own.by("weight")
-        found += weights[max(weights, key=lambda weight: weights[weight].mean("r2_validation") or 0.0)]
-    return found
+    best = Rows()
+    for group in rows.by(label).values():
+        weights = group.by("weight")
+        best += weights[max(weights, key=lambda weight: weights[weight].mean("r2_validation") or 0.0)]
+    return best
 
 
 def several(rows: Rows, label: str) -> str:
     """The values of a label at which more than one weight was run."""
-    places = [f"{place:g}" for (place,), own in rows.by(label).items() if len(own.by("weight")) > 1]
+    places = [f"{place:g}" for (place,), group in rows.by(label).items() if len(group.by("weight")) > 1]
     return ", ".join(places) or "none"
 
 

@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, Curve, Reference, curves_chart
-from isojepa.worlds.reacher import aligned_r2, normal_r2, r2_ceiling
+from isojepa_lab.environments.wrapped_angles import aligned_r2, normal_r2, r2_ceiling
 from isojepa_lab.papers.world_model import reacher
 from isojepa_lab.studies.cells import Cell, crossed
 from isojepa_lab.studies.published import read_published
@@ -30,27 +30,27 @@ LONG, LONG_SQUASHED = "three times the steps", "squashed, three times the steps"
 
 def cells(scale: str) -> list[Cell]:
     """All correlations at a weight for each, others at one; at paper scale all of both, with its epochs."""
-    asked = partial(config, scale)
+    build = partial(config, scale)
     if scale == "paper":
-        return crossed(asked, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHTS, seed=range(3))
+        return crossed(build, condition=PLAIN, rho=RHOS, weight=reacher.WEIGHTS, seed=range(3))
     weight = reacher.balanced(RHO)
-    found = crossed(asked, condition=SQUASHED, rho=RHO, weight=weight, seed=0)
+    cells = crossed(build, condition=SQUASHED, rho=RHO, weight=weight, seed=0)
     for rho in (0.5, RHO) if scale == "quick" else sorted(RHOS, reverse=True):
-        found += crossed(asked, condition=PLAIN, rho=rho, weight=reacher.balanced(rho), seed=0)
+        cells += crossed(build, condition=PLAIN, rho=rho, weight=reacher.balanced(rho), seed=0)
     if scale == "quick":
-        return found
-    found += crossed(asked, condition=PLAIN, rho=FAR, weight=LIGHTER, seed=0)
+        return cells
+    cells += crossed(build, condition=PLAIN, rho=FAR, weight=LIGHTER, seed=0)
     others = [one for one in reacher.WEIGHTS if one != weight]
-    found += crossed(asked, condition=PLAIN, rho=RHO, weight=others, seed=0)
+    cells += crossed(build, condition=PLAIN, rho=RHO, weight=others, seed=0)
     conditions = (LONG, LONG_SQUASHED, FULL, FULL_SQUASHED, BARE)
-    return found + crossed(asked, condition=conditions, rho=RHO, weight=weight, seed=0)
+    return cells + crossed(build, condition=conditions, rho=RHO, weight=weight, seed=0)
 
 
 def config(scale: str, condition: str, rho: float, weight: float, seed: int) -> Config:
     """The run of a condition at a correlation and a weight."""
     pairs = {"quick": 600, "standard": reacher.PAIRS, "paper": reacher.PUBLISHED_PAIRS}[scale]
     held = 400 if scale == "quick" else 10_000
-    world = make(
+    world = build_spec(
         "world",
         "reacher",
         rho=rho,
@@ -77,8 +77,8 @@ def _lines(rows: Rows, *by: str) -> Lines:
         holds=lambda own: all(row.scores.get("holds") is not False for row in own),
     )
     for line in lines:
-        known = PUBLISHED.get(line.get("rho", RHO), {})
-        line |= {"published": known.get("r2_h_to_z"), "published_z_to_h": known.get("r2_z_to_h")}
+        published = PUBLISHED.get(line.get("rho", RHO), {})
+        line |= {"published": published.get("r2_h_to_z"), "published_z_to_h": published.get("r2_z_to_h")}
         if line["ceiling"] != 1:
             line["best_share"] = aligned_r2(line.get("rho", RHO)) / r2_ceiling()
         line["share"] = None if line["r2"] is None or not line["ceiling"] else line["r2"] / line["ceiling"]
@@ -122,8 +122,8 @@ def _reached(rows: Rows) -> Judgement:
         line["at"] = f"{line['rho']:g}"
     others = _conditions(rows).known("share").where(condition=(FULL, LONG))
     lines += [line | {"at": f"{RHO:g}, {line['condition']}"} for line in others]
-    told = "{at}: {r2:.3f} of {ceiling:.3f}"
-    return judge_lines(lines, lambda line: line["share"] >= SHARE, told, "share")
+    message = "{at}: {r2:.3f} of {ceiling:.3f}"
+    return judge_lines(lines, lambda line: line["share"] >= SHARE, message, "share")
 
 
 def _held(rows: Rows) -> Judgement:

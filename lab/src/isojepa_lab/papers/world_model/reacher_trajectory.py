@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from isojepa.config import Config
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, Curve, Reference, curves_chart
 from isojepa_lab.papers.world_model import reacher, reacher_ou
 from isojepa_lab.studies.cells import Cell, Row, crossed
@@ -37,24 +37,24 @@ def cells(scale: str) -> list[Cell]:
     At paper scale all strides and weights with three seeds and the published epochs. The Gaussian pairs that
     stand beside are the runs of the study reacher_ou.
     """
-    asked = partial(config, scale)
-    own: dict[str, Any] = {"weight": WEIGHT, "strength": 0.0, "seed": 0}
+    build = partial(config, scale)
+    labels: dict[str, Any] = {"weight": WEIGHT, "strength": 0.0, "seed": 0}
     if scale == "quick":
-        found = crossed(asked, policy=POLICY, stride=(1, STRIDE), **own)
-        return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": 0.5})
+        cells = crossed(build, policy=POLICY, stride=(1, STRIDE), **labels)
+        return cells + crossed(build, policy=POLICY, stride=STRIDE, **labels | {"strength": 0.5})
     beside = [
         Cell(cell.config, {**cell.labels, "policy": GAUSSIAN})
         for cell in reacher_ou.cells(scale)
         if cell.labels["condition"] == reacher_ou.PLAIN
     ]
     if scale == "paper":
-        every = own | {"weight": reacher.WEIGHTS, "seed": range(3)}
-        return crossed(asked, policy=POLICY, stride=STRIDES, **every) + beside
-    found = crossed(asked, policy=POLICY, stride=STRIDES, **own)
-    found += crossed(asked, policy=POLICY, stride=STRIDE, **own | {"strength": STRENGTHS})
-    found += crossed(asked, policy=(EXPLORED, LONG), stride=STRIDE, **own)
+        every = labels | {"weight": reacher.WEIGHTS, "seed": range(3)}
+        return crossed(build, policy=POLICY, stride=STRIDES, **every) + beside
+    cells = crossed(build, policy=POLICY, stride=STRIDES, **labels)
+    cells += crossed(build, policy=POLICY, stride=STRIDE, **labels | {"strength": STRENGTHS})
+    cells += crossed(build, policy=(EXPLORED, LONG), stride=STRIDE, **labels)
     others = [weight for weight in reacher.WEIGHTS if weight != WEIGHT]
-    return found + crossed(asked, policy=POLICY, stride=STRIDE, **own | {"weight": others}) + beside
+    return cells + crossed(build, policy=POLICY, stride=STRIDE, **labels | {"weight": others}) + beside
 
 
 def config(scale: str, policy: str, stride: int, weight: float, strength: float, seed: int) -> Config:
@@ -69,9 +69,9 @@ def config(scale: str, policy: str, stride: int, weight: float, strength: float,
         "pool": 1 if scale == "paper" else reacher.POOL,
     }
     world = (
-        make("world", "reacher-isotropised", strength=strength, method=METHOD, **settings)
+        build_spec("world", "reacher-isotropised", strength=strength, method=METHOD, **settings)
         if strength
-        else make("world", "reacher-episodes", **settings)
+        else build_spec("world", "reacher-episodes", **settings)
     )
     return reacher.config(world, weight, seed, scale, longer=policy == LONG)
 
@@ -91,9 +91,9 @@ def _lines(rows: Rows, *by: str) -> Lines:
         runs=len,
     )
     for line in lines:
-        known = PUBLISHED.get(line.get("stride", STRIDE), {})
+        published = PUBLISHED.get(line.get("stride", STRIDE), {})
         names = ("r2_z_to_h", "r2_h_to_shoulder", "r2_h_to_wrist", "rho_shoulder", "rho_wrist")
-        line |= {f"published_{name}": known.get(name) for name in names}
+        line |= {f"published_{name}": published.get(name) for name in names}
     return lines
 
 
@@ -188,12 +188,12 @@ def _drawn(row: Row) -> bool:
 
 def _ordered(rows: Rows) -> Judgement:
     """Whether lines are the longer, the less is recovered: Spearman's rank correlation over all encoders."""
-    told = [row for row in rows if _drawn(row)]
-    r2, length = ([row.scores[name] for row in told] for name in ("r2", "length"))
-    rank = rank_correlation(r2, length, [row.record for row in told])
+    drawn_rows = [row for row in rows if _drawn(row)]
+    r2, length = ([row.scores[name] for row in drawn_rows] for name in ("r2", "length"))
+    rank = rank_correlation(r2, length, [row.record for row in drawn_rows])
     if rank is None or math.isnan(rank.high):
         return judged([])
-    return judged([rank.high < 0], rank=rank.estimate, low=rank.low, high=rank.high, encoders=len(told))
+    return judged([rank.high < 0], rank=rank.estimate, low=rank.low, high=rank.high, encoders=len(drawn_rows))
 
 
 def _low(rows: Rows) -> Judgement:
@@ -222,9 +222,9 @@ def _below(rows: Rows) -> Judgement:
             beside.append(line)
         else:
             alone.append(f"{line['stride']}")
-    told = "{stride:d}: {r2:.2f} at ρ {rho:.3f} against {r2_gaussian:.2f} at ρ {rho_gaussian:g}"
+    template = "{stride:d}: {r2:.2f} at ρ {rho:.3f} against {r2_gaussian:.2f} at ρ {rho_gaussian:g}"
     facts: dict[str, Any] = {"alone": ", ".join(alone) or "none"}
-    return judge_lines(beside, lambda line: line["r2"] < line["r2_gaussian"], told, "r2", **facts)
+    return judge_lines(beside, lambda line: line["r2"] < line["r2_gaussian"], template, "r2", **facts)
 
 
 def _normal(rows: Rows) -> Judgement:
@@ -242,9 +242,9 @@ def _survives(rows: Rows) -> Judgement:
     """Whether weighing pairs towards the theorems' law raises what is recovered."""
     lines = _strengths(rows).known("r2")
     plain = {line["strength"]: line["r2"] for line in lines}.get(0.0)
-    asked = [line for line in lines if line["strength"]] if plain is not None else []
-    told = "{strength:g}: {r2:.2f}"
-    return judge_lines(asked, lambda line: line["r2"] > (plain or 0.0), told, "r2", plain=plain)
+    strong = [line for line in lines if line["strength"]] if plain is not None else []
+    template = "{strength:g}: {r2:.2f}"
+    return judge_lines(strong, lambda line: line["r2"] > (plain or 0.0), template, "r2", plain=plain)
 
 
 STUDY = Study.of_file(

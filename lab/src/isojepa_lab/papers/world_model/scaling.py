@@ -13,7 +13,7 @@ from typing import Any
 
 from isojepa.config import Config
 from isojepa.objectives import matched_sigma
-from isojepa.registry import Spec, changed, make
+from isojepa.registry import Spec, build_spec, replace_settings
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.training.recipe import Recipe
 from isojepa_lab.studies.cells import Cell, crossed
@@ -42,25 +42,25 @@ SUBSPACE = 4  # dimension of the slices of InfoNCE: their information is below t
 PUBLISHED_DIMS = 256  # up to which the published settings are run at standard scale, in one world
 ATTEMPTS = 3  # encoders per world up to 32 latents, as published
 METHODS = {
-    "SIGReg": make("objective", "lejepa", weight=1e-4, slices=64),
-    "whitening": make("objective", "whitening", weight=1e-3),
-    "VICReg": make("objective", "vicreg", weight=1e-2),
-    "InfoNCE, published width": make("objective", "infonce", sigma=PUBLISHED_SIGMA),
-    "InfoNCE, matched width": make("objective", "infonce", sigma="matched"),
+    "SIGReg": build_spec("objective", "lejepa", weight=1e-4, slices=64),
+    "whitening": build_spec("objective", "whitening", weight=1e-3),
+    "VICReg": build_spec("objective", "vicreg", weight=1e-2),
+    "InfoNCE, published width": build_spec("objective", "infonce", sigma=PUBLISHED_SIGMA),
+    "InfoNCE, matched width": build_spec("objective", "infonce", sigma="matched"),
     # at 0.5, the usual InfoNCE, the noise of random subspaces costs R^2 from 128 latents on
-    "InfoNCE, sliced": make("objective", "sliced-infonce", sigma="matched", k=SUBSPACE, weight=0.2),
+    "InfoNCE, sliced": build_spec("objective", "sliced-infonce", sigma="matched", k=SUBSPACE, weight=0.2),
 }
 CONTROL, CONTROL_DIMS = "alignment alone", (2, 8, 64, 256)  # SIGReg without its weight
 FREE, FREE_DIMS = "free encoder", (2, 8, 64)
 FREE_METHODS = {
-    f"SIGReg at the published weight, {FREE}": make("objective", "lejepa", weight=1e-6, slices=64),
-    f"SIGReg, {FREE}": make("objective", "lejepa", weight=1e-3, slices=512),
-    f"whitening, {FREE}": make("objective", "whitening", weight=0.1),
+    f"SIGReg at the published weight, {FREE}": build_spec("objective", "lejepa", weight=1e-6, slices=64),
+    f"SIGReg, {FREE}": build_spec("objective", "lejepa", weight=1e-3, slices=512),
+    f"whitening, {FREE}": build_spec("objective", "whitening", weight=0.1),
 }
-OUR_METHODS = METHODS | FREE_METHODS | {CONTROL: changed(METHODS["SIGReg"], weight=0.0)}
+OUR_METHODS = METHODS | FREE_METHODS | {CONTROL: replace_settings(METHODS["SIGReg"], weight=0.0)}
 PUBLISHED_METHODS = {
-    "SIGReg": make("objective", "lejepa", weight=1e-6, slices=256),
-    "whitening": make("objective", "whitening", weight=1e-6),
+    "SIGReg": build_spec("objective", "lejepa", weight=1e-6, slices=256),
+    "whitening": build_spec("objective", "whitening", weight=1e-6),
     "InfoNCE, published width": METHODS["InfoNCE, published width"],
 }
 LONG = replace(PUBLISHED_RECIPE, eval_every=5000)
@@ -80,16 +80,16 @@ def cells(scale: str) -> list[Cell]:
     if scale == "quick":
         quick = _runs(OURS, (2, 8), "SIGReg") + _runs(OURS, 2, "InfoNCE, matched width")
         return [Cell(shortened(cell.trained, 60), cell.labels) for cell in quick]
-    whole, found = scale == "paper", []
+    whole, cells = scale == "paper", []
     for dim in DIMS:
         # R^2 varies less between worlds the more latents they have
-        found += _runs(OURS, dim, METHODS, 5 if whole else 3 if dim <= 128 else 2 if dim <= 256 else 1)
+        cells += _runs(OURS, dim, METHODS, 5 if whole else 3 if dim <= 128 else 2 if dim <= 256 else 1)
     for dim in CONTROL_DIMS:
-        found += _runs(OURS, dim, CONTROL, 1 if dim > 64 else 3)
-    found += _runs(OURS, FREE_DIMS, FREE_METHODS)
+        cells += _runs(OURS, dim, CONTROL, 1 if dim > 64 else 3)
+    cells += _runs(OURS, FREE_DIMS, FREE_METHODS)
     for dim in DIMS if whole else ():
-        found += _runs(PUBLISHED, dim, PUBLISHED_METHODS, 5, ATTEMPTS if dim <= 32 else 1)
-    return found if whole else found + _runs(PUBLISHED, (d for d in DIMS if d <= PUBLISHED_DIMS), "SIGReg")
+        cells += _runs(PUBLISHED, dim, PUBLISHED_METHODS, 5, ATTEMPTS if dim <= 32 else 1)
+    return cells if whole else cells + _runs(PUBLISHED, (d for d in DIMS if d <= PUBLISHED_DIMS), "SIGReg")
 
 
 def _runs(settings: str, dim: Any, method: Any, worlds: int = 1, attempts: int = 1) -> list[Cell]:
@@ -101,8 +101,10 @@ def _config(settings: str, dim: int, method: str, world: int, attempt: int) -> C
     mixing: dict[str, Any] = {"mixing": "additive-coupling", "mixing_layers": LAYERS, "mixing_seed": world}
     objective, recipe = _ours(method, dim) if settings == OURS else (PUBLISHED_METHODS[method], LONG)
     return Config(
-        world=make("world", process="noisy-copies", dim=dim, rho=RHO, **mixing),
-        encoder=make("encoder", "free-coupling" if method in FREE_METHODS else "coupling", layers=LAYERS),
+        world=build_spec("world", process="noisy-copies", dim=dim, rho=RHO, **mixing),
+        encoder=build_spec(
+            "encoder", "free-coupling" if method in FREE_METHODS else "coupling", layers=LAYERS
+        ),
         objective=objective,
         training=replace(recipe, eval_samples=max(2000, 4 * dim)),
         seed=1000 * attempt + world,
@@ -116,7 +118,7 @@ def _ours(method: str, dim: int) -> tuple[Spec, Recipe]:
         recipe = replace(recipe, batch=512)  # similarities grow with the square of it
     if objective.name == "sliced-infonce":
         # subspaces that fill the space, or most directions are not seen in a step
-        objective = changed(objective, slices=max(8, dim // SUBSPACE))
+        objective = replace_settings(objective, slices=max(8, dim // SUBSPACE))
         recipe = replace(recipe, batch=256 if dim <= 128 else 128, learning_rate=2 * rate)
         if dim > 512:  # still rising after 2,500 steps of so small a batch
             recipe = replace(recipe, steps=5000, eval_every=5000)
@@ -136,8 +138,8 @@ def best_of(rows: Rows) -> Rows:
 def beside(method: str, dim: int) -> Published | None:
     """What was published of a method's kind at a dimension."""
     kind = next((kind for name, kind in BESIDE.items() if method.startswith(name)), "")
-    known = {row["dim"] for row in read_published("identifiability_scaling") if row["method"] == kind}
-    return published_scaling(kind, dim) if FREE not in method and dim in known else None
+    dims = {row["dim"] for row in read_published("identifiability_scaling") if row["method"] == kind}
+    return published_scaling(kind, dim) if FREE not in method and dim in dims else None
 
 
 def operations(dim: int) -> float:
@@ -160,13 +162,13 @@ def _every(rows: Rows) -> Lines:
 
 
 def _compared(own: Rows) -> dict[str, Value]:
-    known, found = beside(own.label("method"), own.label("dim")), own.values("r2")
-    if known is None:
+    published, measured = beside(own.label("method"), own.label("dim")), own.values("r2")
+    if published is None:
         return {}
-    numbers = (known.r2_h_to_z, known.r2_h_to_z_std, known.runs, known.r2_rounding)
-    line = compare(found, *numbers) if found else {}
-    line["orthogonality_published"] = known.orthogonality_error
-    return line | {"alignment_published": known.alignment_loss}
+    numbers = (published.r2_h_to_z, published.r2_h_to_z_std, published.runs, published.r2_rounding)
+    line = compare(measured, *numbers) if measured else {}
+    line["orthogonality_published"] = published.orthogonality_error
+    return line | {"alignment_published": published.alignment_loss}
 
 
 def _methods(rows: Rows) -> Lines:
@@ -176,8 +178,8 @@ def _methods(rows: Rows) -> Lines:
 
 def _cost(rows: Rows) -> Lines:
     """Measured time per pair against the encoder's operations, both relative to 64 latents."""
-    own = rows.where(method="SIGReg", settings=OURS)
-    lines = own.lines(["dim"], microseconds=microseconds_a_pair).known("microseconds")
+    selection = rows.where(method="SIGReg", settings=OURS)
+    lines = selection.lines(["dim"], microseconds=microseconds_a_pair).known("microseconds")
     for line in lines:
         line["operations"] = operations(line["dim"]) / 1e6
         for first in lines.where(dim=FIRST):
@@ -188,26 +190,29 @@ def _cost(rows: Rows) -> Lines:
 
 def _information(rows: Rows) -> Lines:
     """Why InfoNCE fails: the information of a pair, and what a batch can show of it."""
-    own, nats = best_of(rows).where(settings=OURS, method=CONTRASTIVE), -math.log(1 - RHO**4) / 2
-    shown = math.log(max((row.config["training"]["batch"] for row in own), default=1))
-    lines = own.pivot(["dim"], "{method}", "r2", observed="r2_x_to_z")
-    return Lines(line | {"information": line["dim"] * nats, "shown": shown} for line in lines)
+    selection, nats = best_of(rows).where(settings=OURS, method=CONTRASTIVE), -math.log(1 - RHO**4) / 2
+    log_batch = math.log(max((row.config["training"]["batch"] for row in selection), default=1))
+    lines = selection.pivot(["dim"], "{method}", "r2", observed="r2_x_to_z")
+    return Lines(line | {"information": line["dim"] * nats, "shown": log_batch} for line in lines)
 
 
 def _panels(rows: Rows) -> list[Chart]:
     """1 - R^2 by method: objectives of batch statistics, and contrastive ones."""
     best, panels = best_of(rows), []
-    left: dict[str, Any] = {"height": lambda r2: max(1 - r2, LEAST)}
+    scales: dict[str, Any] = {"height": lambda r2: max(1 - r2, LEAST)}
     for title, methods in PANELS.items():
-        own, shown = best.where(method=methods), best.curves("dim", "r2_x_to_z", "observations", **left)
-        shown += own.where(settings=OURS).curves("dim", "r2", "{method}", **left)
-        again, name = own.where(settings=PUBLISHED), "{method}, published settings"
-        shown += again.curves("dim", "r2", name, {PUBLISHED: "dashed"}, **left)
+        selection, curves = (
+            best.where(method=methods),
+            best.curves("dim", "r2_x_to_z", "observations", **scales),
+        )
+        curves += selection.where(settings=OURS).curves("dim", "r2", "{method}", **scales)
+        again, name = selection.where(settings=PUBLISHED), "{method}, published settings"
+        curves += again.curves("dim", "r2", name, {PUBLISHED: "dashed"}, **scales)
         for color, method in enumerate((one for one in PUBLISHED_METHODS if one in methods), 1):
-            known = {dim: beside(method, dim) for dim in DIMS}
-            points = {dim: 1 - one.r2_h_to_z for dim, one in known.items() if one is not None}
-            shown.append(Curve(f"{method.split(',')[0]}, published", points, color, "dotted"))
-        panels.append(curves_chart(title, "latents", "1 − R² of z from h", shown))
+            published = {dim: beside(method, dim) for dim in DIMS}
+            points = {dim: 1 - one.r2_h_to_z for dim, one in published.items() if one is not None}
+            curves.append(Curve(f"{method.split(',')[0]}, published", points, color, "dotted"))
+        panels.append(curves_chart(title, "latents", "1 − R² of z from h", curves))
     return panels
 
 
@@ -219,8 +224,8 @@ def _ours_of(*ends: str) -> Callable[[Rows], Lines]:
 def _alone(rows: Rows) -> Lines:
     """What alignment leaves alone, what with SIGReg, and how much more than three times as much that is."""
     lines = _methods(rows).known(CONTROL, "SIGReg")
-    left = [(line["dim"], 1 - line[CONTROL], 1 - line["SIGReg"]) for line in lines]
-    return Lines({"dim": dim, "alone": one, "held": two, "more": one - 3 * two} for dim, one, two in left)
+    errors = [(line["dim"], 1 - line[CONTROL], 1 - line["SIGReg"]) for line in lines]
+    return Lines({"dim": dim, "alone": one, "held": two, "more": one - 3 * two} for dim, one, two in errors)
 
 
 def _recovers(*ends: str) -> Judge:
@@ -237,15 +242,16 @@ def _as_published(rows: Rows) -> Judgement:
 def _noise(rows: Rows) -> Judgement:
     """Whether 1 - R^2 is in proportion to the number of latents."""
     rates = {line["dim"]: (1 - line["r2"]) / line["dim"] for line in _ours_of("SIGReg")(rows).known("r2")}
-    found = [rate / rates[FIRST] for rate in rates.values()] if rates.get(FIRST) else []
-    return judge_values(found, lambda rate: 0.5 < rate < 2)
+    ratios = [rate / rates[FIRST] for rate in rates.values()] if rates.get(FIRST) else []
+    return judge_values(ratios, lambda rate: 0.5 < rate < 2)
 
 
 def _numbers(rows: Rows) -> dict[str, Value]:
     pairs = {name: [pairs_of(row) / 1e6 for row in rows.where(settings=name)] for name in (OURS, PUBLISHED)}
     return {
         "dropped": len(rows) - len(best_of(rows)),
-        "pairs": ", ".join(f"{name} {fmean(own):.2f} million" for name, own in pairs.items() if own) or None,
+        "pairs": ", ".join(f"{name} {fmean(pair):.2f} million" for name, pair in pairs.items() if pair)
+        or None,
         "negative": sum(r2 < 0 for r2 in rows.values("r2")) or None,
         "aligned": (1 - RHO**2) / 2,
         "sigma": matched_sigma(RHO**2),

@@ -13,14 +13,14 @@ import torch
 from torch import nn
 
 from isojepa.config import Config
+from isojepa.data.source import Source
 from isojepa.encoders.model import embed
 from isojepa.linear import held_out_r2, least_squares
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, curves_chart
 from isojepa.seeds import generator
+from isojepa.training.fine_tuning import fit_network
 from isojepa.training.recipe import Recipe
-from isojepa.training.regression import fit_network
-from isojepa.worlds.source import Source
 from isojepa_lab.studies.cells import Cell, crossed
 from isojepa_lab.studies.measured import mean, trend
 from isojepa_lab.studies.rows import Lines, Rows
@@ -40,9 +40,9 @@ LAWS: dict[str, dict[str, Any]] = {  # of the hidden centers of a pair and of it
 }
 SPARSE = ("sparse, 0.1", "sparse, 0.02")
 OBJECTIVES = {
-    "SIGReg": make("objective", "lejepa", weight=2e-3),
-    "whitening": make("objective", "whitening", weight=0.1),
-    "InfoNCE": make("objective", "infonce", sigma="matched"),
+    "SIGReg": build_spec("objective", "lejepa", weight=2e-3),
+    "whitening": build_spec("objective", "whitening", weight=0.1),
+    "InfoNCE": build_spec("objective", "infonce", sigma="matched"),
 }
 DIMS = ((4, 2), (8, 4), (16, 8), (32, 16), (32, 8))  # latents, embedding
 RHO = 0.95
@@ -70,8 +70,10 @@ def _config(law: str, objective: str, latents: int, dim: int, seed: int, trained
     if not trained:  # one step that moves nothing
         recipe = Recipe(steps=1, batch=512, batch_start=None, learning_rate=1e-12)
     return Config(
-        world=make("world", process="noisy-copies", dim=latents, rho=RHO, mixing="identity", **LAWS[law]),
-        encoder=make("encoder", "mlp", dim=dim, width=128, layers=3),
+        world=build_spec(
+            "world", process="noisy-copies", dim=latents, rho=RHO, mixing="identity", **LAWS[law]
+        ),
+        encoder=build_spec("encoder", "mlp", dim=dim, width=128, layers=3),
         objective=OBJECTIVES[objective],
         training=recipe,
         seed=seed,
@@ -118,8 +120,8 @@ def _charts(rows: Rows) -> list[Chart]:
     """What a network reads beyond a linear map, by the number of latents at half as many dimensions."""
     halves = rows.where(trained=1, dim=lambda dim: dim > 1)
     charts = []
-    for (objective,), own in halves.by("objective").items():
-        half = Rows(row for row in own if 2 * row.labels["dim"] == row.labels["latents"])
+    for (objective,), group in halves.by("objective").items():
+        half = Rows(row for row in group if 2 * row.labels["dim"] == row.labels["latents"])
         charts.append(
             curves_chart(
                 str(objective),

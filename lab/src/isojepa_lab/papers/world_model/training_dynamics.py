@@ -19,15 +19,15 @@ from torch import nn
 from isojepa.certificates import certify
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.config import Config
+from isojepa.data.source import Source
 from isojepa.encoders.model import Model, embed
 from isojepa.linear import held_out_r2
-from isojepa.registry import make
+from isojepa.registry import build_spec
 from isojepa.report.charts import Chart, Curve, curves_chart
 from isojepa.runs import build_all
 from isojepa.seeds import generator as make_generator
 from isojepa.training.loop import fit
 from isojepa.training.recipe import Recipe
-from isojepa.worlds.source import Source
 from isojepa_lab.studies.cells import Cell, Computation
 from isojepa_lab.studies.measured import mean, trend
 from isojepa_lab.studies.rows import Lines, Rows
@@ -43,9 +43,9 @@ WORLDS: dict[str, dict[str, Any]] = {
     GENERIC: {"dim": 8, "mixing": "lift"},
 }
 ENCODERS = {
-    SPIRAL: make("encoder", "mlp"),
-    COUPLING: make("encoder", "coupling", layers=4),
-    GENERIC: make("encoder", "mlp", width=128, layers=4),
+    SPIRAL: build_spec("encoder", "mlp"),
+    COUPLING: build_spec("encoder", "coupling", layers=4),
+    GENERIC: build_spec("encoder", "mlp", width=128, layers=4),
 }
 RHO = 0.95
 DEFAULT, STUCK = 0.002, 0.5  # weights
@@ -57,7 +57,7 @@ LONGER, SLOWER, LARGER = "four times the steps", "rate 0.001", "batch 8192"
 START, START_SLOWER = "from weight 0.002", "from weight 0.002, rate 0.001"
 LOW_RATE = 1e-3
 DEGREES = 3
-RECOVERED = 0.95  # R^2 that tells a recovered spiral from a stuck one
+RECOVERED = 0.95  # R^2 that separates a recovered spiral from a stuck one
 RISING = 0.005  # of R^2 in the last fifth of the steps
 SAMPLES = 4_000
 
@@ -86,8 +86,10 @@ def _config(world: str, weight: float, variant: str, seed: int, steps: int) -> C
         recipe = replace(recipe, learning_rate=LOW_RATE)
     if variant == LARGER:
         recipe = replace(recipe, batch=8192, batch_start=1024)
-    source = make("world", rho=RHO, **WORLDS[world])
-    return Config(source, ENCODERS[world], make("objective", "lejepa", weight=weight), recipe, seed=seed)
+    source = build_spec("world", rho=RHO, **WORLDS[world])
+    return Config(
+        source, ENCODERS[world], build_spec("objective", "lejepa", weight=weight), recipe, seed=seed
+    )
 
 
 @dataclass
@@ -226,8 +228,8 @@ def _charts(rows: Rows) -> list[Chart]:
     charts = []
     for name, title in (("r2", "R² of z from h"), ("degree 1", "Linear share"), ("delta", "δ")):
         curves = []
-        for index, ((weight,), own) in enumerate(rows.where(world=SPIRAL, variant="").by("weight").items()):
-            series = [row.scores["series"] for row in own]
+        for index, ((weight,), group) in enumerate(rows.where(world=SPIRAL, variant="").by("weight").items()):
+            series = [row.scores["series"] for row in group]
             points = {at: fmean(one[name][i] for one in series) for i, at in enumerate(series[0]["step"])}
             curves.append(Curve(f"weight {weight:g}", points, index + 1))
         charts.append(curves_chart(f"Spiral: {title}", "steps", title, curves, scale="linear"))
