@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module, metadata
@@ -31,6 +32,7 @@ from isojepa.validation import choose
 from isojepa.version import __version__
 
 SECONDS_TO_SAVE = 3.5  # after a signal; with the end of the process and a busy machine less than five
+_REPORT_SECONDS = 20.0  # for the first rank to report an error that another rank had earlier
 
 
 class Deadline:
@@ -233,6 +235,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         if _speaks(here):
             console.print(Text.assemble(("error:", "bold red"), f" {truncate(_one_line(error))}"))
+        else:
+            _await_first_rank()
         return 2
     finally:
         if (
@@ -305,6 +309,12 @@ def _speaks(here: RankInfo) -> bool:
     """Whether this rank prints an error: the first rank, or the first of a node that never met it."""
     team = sys.modules.get("isojepa.training.distributed")
     return here.first or (here.local_rank == 0 and not (team is not None and team.has_met()))
+
+
+def _await_first_rank() -> None:
+    """Let the first rank report the error first: a launcher ends all ranks once one of them has failed."""
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(_REPORT_SECONDS)
 
 
 def _one_line(error: BaseException) -> str:
