@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isojepa.alignment import AlignmentMap, Hub, cycle, cycle_defect, cycles, fit_pairwise
+from isojepa.alignment import AlignmentMap, SharedSpace, cycle, cycle_defect, cycles, fit_pairwise
 from tests.alignment.made_up import rotation
 
 
@@ -77,7 +77,7 @@ def test_translations_through_a_hub_score_as_direct_maps_where_maps_are_rotation
     rows = [z @ rotation(rng, 5) + 0.05 * rng.normal(size=z.shape) for _ in range(4)]
     found = fit_pairwise(rows)
     for kind in ("rotation", "linear"):
-        through = found.hub_scores(Hub(kind).fit(found.fitted.rows))
+        through = found.hub_scores(SharedSpace(kind).fit(found.fitted.rows))
         assert set(through) == set(found.maps)
         for pair, direct in found.scores().items():
             assert through[pair].estimate == pytest.approx(direct.estimate, abs=0.01)

@@ -6,7 +6,7 @@ import scipy
 import torch
 
 from isojepa.alignment import AlignmentMap
-from isojepa.alignment.fits import KINDS
+from isojepa.alignment.closed_forms import KINDS
 from isojepa.alignment.maps import MapNotFitted
 
 
@@ -63,8 +63,7 @@ def test_the_penalty_is_the_one_of_least_left_out_error(n: int) -> None:
 
 
 def test_the_closed_form_of_leaving_out_equals_refitting() -> None:
-    from isojepa.alignment.moments import PairMoments
-    from isojepa.alignment.penalties import leave_one_out
+    from isojepa.alignment.closed_forms import PairMoments, leave_one_out
 
     x, y = paired(30, p=5, q=3)
     x, y = standard(x), standard(y)
@@ -81,7 +80,7 @@ def test_the_closed_form_of_leaving_out_equals_refitting() -> None:
 
 def test_procrustes_is_scipys_rotation() -> None:
     x, y = paired()
-    fitted = AlignmentMap("procrustes", standardise=False).fit(x, y)
+    fitted = AlignmentMap("procrustes", standardize=False).fit(x, y)
     rotation, _ = scipy.linalg.orthogonal_procrustes(x - x.mean(0), y - y.mean(0))
     assert fitted.matrix_ == pytest.approx(rotation.T, abs=1e-9)
     assert fitted.orthogonality_ < 1e-12
@@ -92,14 +91,14 @@ def test_scaled_procrustes_finds_rotation_and_scale() -> None:
     rng = np.random.default_rng(1)
     rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
     x = rng.normal(size=(100, 5)) * [3, 2, 1, 1, 0.5]
-    fitted = AlignmentMap("scaled_procrustes", standardise=False).fit(x, 2.5 * x @ rotation + 1)
+    fitted = AlignmentMap("scaled_procrustes", standardize=False).fit(x, 2.5 * x @ rotation + 1)
     assert fitted.matrix_ == pytest.approx(2.5 * rotation.T, abs=1e-9)
 
 
 def test_no_scale_and_rotation_do_better_than_the_one_that_is_found() -> None:
     x, y = paired(p=4, q=4)
     x, y = x - x.mean(0), y - y.mean(0)
-    w = AlignmentMap("scaled_procrustes", standardise=False).fit(x, y).matrix_
+    w = AlignmentMap("scaled_procrustes", standardize=False).fit(x, y).matrix_
     best = float(((y - x @ w.T) ** 2).sum())
     rng = np.random.default_rng(0)
     for step in (1e-3, 1e-2, 0.1):
@@ -125,7 +124,7 @@ def test_low_rank_finds_the_rank_and_equals_the_truncated_fit() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(800, 10))
     y = x @ rng.normal(size=(10, 3)) @ rng.normal(size=(3, 12)) + 0.5 * rng.normal(size=(800, 12))
-    chosen = AlignmentMap("low_rank", standardise=False).fit(x, y)
+    chosen = AlignmentMap("low_rank", standardize=False).fit(x, y)
     assert chosen.rank_ == 3
     assert np.linalg.matrix_rank(chosen.matrix_, tol=1e-8) == 3
     a, b = x - x.mean(0), y - y.mean(0)
@@ -150,7 +149,7 @@ def test_pieces_give_the_map_of_all_rows(kind: str) -> None:
 def test_a_streamed_penalty_is_near_the_one_of_all_rows() -> None:
     x, y = paired(1000, p=20, noise=5.0)
     streamed = AlignmentMap().partial_fit(x, y)
-    assert streamed.chosen_by_ == "generalised cross-validation"
+    assert streamed.chosen_by_ == "generalized cross-validation"
     assert streamed.score(x, y) == pytest.approx(AlignmentMap().fit(x, y).score(x, y), abs=1e-3)
 
 
@@ -179,10 +178,10 @@ def test_a_pair_of_no_weight_is_not_there() -> None:
 def test_the_inverse_undoes_a_good_map_and_is_cut_for_a_bad_one() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 3))
-    good = AlignmentMap("ols", standardise=False).fit(x, x * [1, 2, 4])
+    good = AlignmentMap("ols", standardize=False).fit(x, x * [1, 2, 4])
     assert not good.pseudo_
     assert good.inverse_ == pytest.approx(np.diag([1, 0.5, 0.25]), abs=1e-9)
-    bad = AlignmentMap("ols", standardise=False, threshold=100).fit(x, x * [1, 2, 1e-4])
+    bad = AlignmentMap("ols", standardize=False, threshold=100).fit(x, x * [1, 2, 1e-4])
     assert bad.condition_ == pytest.approx(2e4)
     assert bad.pseudo_
     assert bad.inverse_ == pytest.approx(np.diag([1, 0.5, 0]), abs=1e-6)
@@ -210,7 +209,7 @@ def test_constant_columns_can_be_ignored(kind: str) -> None:
 
 def test_the_numbers_of_the_spectrum() -> None:
     x = np.random.default_rng(0).normal(size=(300, 3))
-    fitted = AlignmentMap("ols", standardise=False).fit(x, x * [3, 1, 2])
+    fitted = AlignmentMap("ols", standardize=False).fit(x, x * [3, 1, 2])
     assert fitted.singular_values_ == pytest.approx([3, 2, 1])
     w = fitted.matrix_
     assert fitted.orthogonality_ == pytest.approx(np.linalg.norm(w.T @ w - np.eye(3)) / np.sqrt(3))
@@ -218,7 +217,7 @@ def test_the_numbers_of_the_spectrum() -> None:
 
 def test_a_map_that_loses_a_direction_has_no_condition() -> None:
     x, _ = paired(p=3)
-    fitted = AlignmentMap("ols", standardise=False).fit(x, np.column_stack((x[:, 0], x[:, 1], x[:, 0])))
+    fitted = AlignmentMap("ols", standardize=False).fit(x, np.column_stack((x[:, 0], x[:, 1], x[:, 0])))
     assert fitted.condition_ > 1e12
     with pytest.raises(ValueError, match="pseudo-inverse"):
         AlignmentMap("low_rank", rank=1).fit(x, x).inverse(pseudo=False)
@@ -240,7 +239,7 @@ def test_scikit_learn_takes_the_map() -> None:
     ).fit(x, y)
     assert search.best_params_ == {"alignmentmap__kind": "ridge", "alignmentmap__ridge": 0.1}
     assert search.predict(x).shape == y.shape
-    ours = AlignmentMap(ridge=2.0, standardise=False).fit(x, y)
+    ours = AlignmentMap(ridge=2.0, standardize=False).fit(x, y)
     assert ours.transform(x) == pytest.approx(Ridge(alpha=2.0).fit(x, y).predict(x), abs=1e-8)
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy
 
 from isojepa.alignment import pairs_required, same, split_states
+from isojepa.alignment.sameness import _distant_gain
 from tests.alignment.made_up import KINDS, made_up, rotation
 
 
@@ -103,7 +104,10 @@ def test_scaled_columns_are_no_rotation() -> None:
 def test_a_nonlinear_copy_is_not_called_the_same() -> None:
     rng = np.random.default_rng(1)
     z = rng.normal(size=(2000, 4))
-    assert same(z, z**2).verdict == "unrelated"  # no line runs through it
+    square = same(z, z**2)
+    assert square.verdict == "partly"
+    assert square.linear.r2.estimate < 0.05  # no line runs through it
+    assert square.nonlinear.estimate > 0.9
     assert same(z, np.sign(z) * z**4).verdict == "partly"
 
 
@@ -190,6 +194,15 @@ def test_related_paths_are_named() -> None:
         assert same(z, z * [0.5, 1, 2]).verdict == "linear"
 
 
+def test_a_relation_of_all_regions_gains_and_one_of_repeats_does_not() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(800, 3))
+    assert _distant_gain(x, x + 0.5 * rng.normal(size=x.shape), np.full(3, 0.9)).low > 0
+    state = np.arange(800) % 20
+    x, y = (rng.normal(size=(20, 3))[state] + 0.2 * rng.normal(size=(800, 3)) for _ in range(2))
+    assert _distant_gain(x, y, np.full(1, 0.5)).low < 0
+
+
 def test_repeats_of_many_states_are_one_row_each() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(200, 4))[rng.permutation(np.arange(2000) % 200)]
@@ -216,6 +229,30 @@ def test_what_is_named_has_r2_of_at_least_nine_tenths_both_ways(kind: str) -> No
     assert f"R^2 {found.linear.r2.estimate:.3f}" in found.sentence
     noisy = same(z, z + 0.4 * rng.normal(size=z.shape))
     assert noisy.verdict == "partly"  # 0.86
+
+
+def test_two_warped_dimensions_of_eight_are_not_the_same() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        z = rng.normal(size=(2000, 8))
+        angle = np.linalg.norm(z[:, :2], axis=1)
+        warped = z.copy()
+        warped[:, 0] = np.cos(angle) * z[:, 0] - np.sin(angle) * z[:, 1]
+        warped[:, 1] = np.sin(angle) * z[:, 0] + np.cos(angle) * z[:, 1]
+        found = same(z, warped @ rotation(rng, 8))
+        assert found.linear.r2.estimate > 0.8
+        assert found.worst < 0.75
+        assert found.verdict == "partly"
+
+
+def test_a_block_that_moves_the_answer_is_named() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(1000, 4))
+    other = z @ rotation(rng, 4)
+    other[400:450] = 5 * rng.normal(size=(50, 4))
+    found = same(z, other)
+    assert found.influential[:2] == (400, 449)
+    assert found.influential[2] > found.linear.r2.estimate + 0.1
 
 
 def test_every_number_goes_into_json() -> None:

@@ -7,7 +7,7 @@ import pytest
 import scipy
 
 from isojepa.alignment import AlignmentMap, LinearHead, share_probe
-from isojepa.alignment.sharing import _design, _difference, _share
+from isojepa.alignment.probe_transfer import _design, _difference, _share
 
 
 def made(noise, condition=2.0, rows=1600, dim=12, width=None, seed=0):

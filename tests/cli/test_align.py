@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isojepa.alignment import AlignmentMap, Hub, compare, split_states
+from isojepa.alignment import AlignmentMap, SharedSpace, compare, split_states
 from tests.alignment.made_up import rotation
 from tests.cli.test_commands import answer, run
 
@@ -48,7 +48,7 @@ def test_three_encoders_have_cycles_and_a_hub(capsys, files):
     assert all(one["defect"] < 0.2 for one in found["cycles"] if one["names"][0] != "c.npy")
     assert all(one["r2"]["estimate"] > 0.95 for one in found["cycles"])
     assert all(one["through_hub"]["estimate"] > 0.95 for one in found["translations"])
-    assert Hub.load("hub.safetensors").names == ["a.npy", "b.npy", "c.npy"]
+    assert SharedSpace.load("hub.safetensors").names == ["a.npy", "b.npy", "c.npy"]
     code, out, _ = run(capsys, "align", "a.npy", "b.npy", "c.npy")
     assert code == 0
     assert "through the hub" in out

@@ -2,25 +2,26 @@
 
 from typing import TYPE_CHECKING
 
-from isojepa.alignment.cycles import cycles
+from isojepa.alignment.pairwise import cycles
 from isojepa.lazy import lazy_names
 
 if TYPE_CHECKING:
     from isojepa.alignment.comparing import Comparisons, ScoreComparison, compare, measure
-    from isojepa.alignment.cycles import Cycle, cycle, cycle_defect
-    from isojepa.alignment.gathering import Gathered, gather
-    from isojepa.alignment.heads import LinearHead
-    from isojepa.alignment.hub import Hub, Spoke
     from isojepa.alignment.layers import LayerCKA, layer_cka
-    from isojepa.alignment.maps import AlignmentMap
-    from isojepa.alignment.pairs import Split, folds, match, split_states
-    from isojepa.alignment.pairwise import Pairwise, fit_pairwise
-    from isojepa.alignment.robust import RobustFit, fit_robust
-    from isojepa.alignment.sameness import Sameness, pairs_required, same
-    from isojepa.alignment.scores import value_of
-    from isojepa.alignment.search import nearest
-    from isojepa.alignment.sharing import HeadScore, Sharing, share_probe
-    from isojepa.alignment.transfer import transfer_head
+    from isojepa.alignment.maps import AlignmentMap, RobustFit, fit_robust
+    from isojepa.alignment.pairs import EncoderRows, folds, gather, match, split_states
+    from isojepa.alignment.pairwise import Cycle, Pairwise, cycle, cycle_defect, fit_pairwise
+    from isojepa.alignment.probe_transfer import (
+        LinearHead,
+        ProbeScore,
+        ProbeTransfer,
+        share_probe,
+        transfer_head,
+    )
+    from isojepa.alignment.sameness import EncoderComparison, align, pairs_required, same
+    from isojepa.alignment.scores import nearest, value_of
+    from isojepa.alignment.shared_space import EncoderMap, SharedSpace
+    from isojepa.statistics.splits import Split
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
@@ -28,18 +29,19 @@ __all__ = [
     "AlignmentMap",
     "Comparisons",
     "Cycle",
-    "Gathered",
-    "HeadScore",
-    "Hub",
+    "EncoderComparison",
+    "EncoderMap",
+    "EncoderRows",
     "LayerCKA",
     "LinearHead",
     "Pairwise",
+    "ProbeScore",
+    "ProbeTransfer",
     "RobustFit",
-    "Sameness",
     "ScoreComparison",
-    "Sharing",
+    "SharedSpace",
     "Split",
-    "Spoke",
+    "align",
     "compare",
     "cycle",
     "cycle_defect",

@@ -1,9 +1,9 @@
 """Scores of two embeddings with an interval and what chance gives: raw, and after the map between them was
 undone.
 
-Algorithm 1 of Social-JEPA: states are split, both sides are standardized and a map is fitted on one half, and
-everything is scored on the other. Scores that need a common space are taken between the first embedding and
-the second in its coordinates (Equation 5), and beside it between both as they are.
+Algorithm 1 of Social-JEPA: states are split, both sides are standardized and a map is fitted on one half,
+and everything is scored on the other. Scores that need a common space are taken between the first embedding
+and the second in its coordinates (Equation 5), and beside it between both as they are.
 
 Every score (`alignment.scores`) is treated alike. Its interval comes from leaving out one of 5 to 20 blocks
 of consecutive states in turn. Chance is what wrong pairings give (`statistics.nulls`): random ones, or
@@ -26,8 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.pairs import split_states, state_ids
-from isojepa.alignment.rows import read_sides
+from isojepa.alignment.pairs import read_sides, split_states, state_ids
 from isojepa.alignment.scores import (
     DISTANCES,
     MOMENT_SCORES,
@@ -225,8 +224,10 @@ def compare(
         >>> scores.scored, round(scores.aligned["R2"].value, 3), round(scores.aligned["NO@5"].value, 2) > 0.9
         (100, 1.0, True)
     """
-    x, y, note, memory = _states(first, second, ids, confidence, draws, seed, drop_constant and map is None)
-    n = len(x)
+    x, y, note, dependence = _states(
+        first, second, ids, confidence, draws, seed, drop_constant and map is None
+    )
+    n, memory = dependence.states, dependence.memory
     fitted = 0
     if map is None:
         fit, score = _split(n, memory, seed)
@@ -234,7 +235,8 @@ def compare(
         fitted = len(fit)
     else:
         fit, score = np.arange(0), np.arange(n)
-    engine = _Engine(len(score), memory, confidence, null, draws, seed, note)
+    effective = len(score) * dependence.effective // n
+    engine = _Engine(len(score), memory, effective, confidence, null, draws, seed, note)
     ks, k = check_ks(ks, len(score)), check_ks((check_count("k", k),), len(score))[0]
     moves = _standardized(x, y, map)
     scores = engine.of_map(moves, fit, score, float(getattr(map, "ridge_", 0.0)))
@@ -243,7 +245,7 @@ def compare(
     common = tuple(name for name in MOMENT_SCORES if name not in _CCA)
     aligned_scores = engine.of_pair(one, back, ks, k, common)
     # states between the parts count for neither
-    effective = (fitted + len(score)) // memory
+    effective = (fitted + len(score)) * dependence.effective // n
     return Comparisons(raw, scores | aligned_scores, map, fitted, len(score), effective, engine.left_out)
 
 
@@ -275,8 +277,10 @@ def measure(
         >>> round(measure("CKA", x, -2 * x).value, 6), measure("NO@5", x, x).value
         (1.0, 1.0)
     """
-    x, y, note, memory = _states(first, second, ids, confidence, draws, seed, drop_constant)
-    engine = _Engine(len(x), memory, confidence, null, draws, seed, note, strict=True)
+    x, y, note, dependence = _states(first, second, ids, confidence, draws, seed, drop_constant)
+    engine = _Engine(
+        len(x), dependence.memory, dependence.effective, confidence, null, draws, seed, note, strict=True
+    )
     family, _, neighbors = score.partition("@")
     if not neighbors:
         choose("score", score, dict.fromkeys((*MOMENT_SCORES, *DISTANCES)))
@@ -313,6 +317,7 @@ class _Engine:
 
     n: int
     memory: int
+    effective: int
     confidence: float
     null: bool
     draws: int
@@ -348,7 +353,7 @@ class _Engine:
         """A score from its values without blocks and its null; `true` is its value where that was drawn."""
         best = 0.0 if name in _LOWER_IS_BETTER else 1.0
         interval = Interval(value, math.nan, math.nan)
-        if self.n // self.memory >= min(MIN_EFFECTIVE, self.n) and np.isfinite(without).all():
+        if self.effective >= min(MIN_EFFECTIVE, self.n) and np.isfinite(without).all():
             interval = from_blocks(value, without, self.confidence)
             if name not in ("R2", "unbiased CKA", "DSC", "RSA"):  # none of the others is negative
                 interval = Interval(value, max(0.0, interval.low), interval.high)
@@ -485,8 +490,8 @@ class _Engine:
 
 def _states(
     first: Any, second: Any, ids: Any, confidence: float, draws: int, seed: int, drop_constant: bool
-) -> tuple[np.ndarray, np.ndarray, str, int]:
-    """Rows of both sides, one for each state, a note, and every how many states are nearly independent."""
+) -> tuple[np.ndarray, np.ndarray, str, RowDependence]:
+    """Rows of both sides, one for each state, a note, and how states depend on each other."""
     check_number("confidence", confidence, "lie between 0 and 1", lambda v: 0 < v < 1)
     check_count("draws", draws, MIN_DRAWS)
     x, y, note = read_sides(first, second, least=8, drop_constant=drop_constant)
@@ -501,7 +506,7 @@ def _states(
         x, y = state_means(x, dependence.state), state_means(y, dependence.state)
         if len(x) < 8:
             raise ValueError(f"at least 8 states are needed, got {len(x)}: bring more states")
-    return x, y, note, dependence.memory
+    return x, y, note, dependence
 
 
 def _split(n: int, memory: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

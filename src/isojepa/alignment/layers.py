@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.alignment.rows import as_rows
+from isojepa.alignment.pairs import as_rows
 from isojepa.validation import check_count
 
 BATCH = 256

@@ -1,14 +1,24 @@
-r"""The map between two encoders: z2 ~ W z1, fitted in closed form on pairs of the same states.
+r"""The map between two encoders, z2 ~ W z1, fitted in closed form on pairs of rows of the same states.
 
 Algorithm 1 of Zhang et al. 2026, "Social-JEPA": columns are centered and scaled by their mean and standard
-deviation on the fitted pairs, W is fitted to what remains (`fits` has the six ways), and its inverse is taken
-where its condition kappa = largest / smallest singular value is at most tau; beyond, a pseudo-inverse that
-leaves out singular values below largest / tau. The plain Moore-Penrose inverse of an invertible W is its
-inverse, however ill-conditioned: only the cut makes it another one.
+deviation on the fitted pairs, and W is fitted to them (`closed_forms` has the six kinds). The inverse is
+that of W where its condition kappa = largest / smallest singular value is at most tau; above, a
+pseudo-inverse that leaves out singular values below largest / tau. `AlignmentMap` has the methods of a
+scikit-learn estimator, without importing it.
 
-The verbs are scikit-learn's, which is not needed: `clone`, pipelines and grid searches take the map as it is.
+`fit_robust` fits where some pairs are mismatched. In the coordinates of held-out canonical variates a true
+pair has correlated entries, a mismatched one independent ones. For Gaussians of correlations r_j the
+log-likelihood ratio is
+
+    l = sum_j  - log(1 - r_j^2) / 2 - (r_j^2 (u_j^2 + v_j^2) - 2 r_j u_j v_j) / (2 (1 - r_j^2))
+
+and a pair is true with probability p = 1 / (1 + exp(-l) eps / (1 - eps)). Weights p and correlations are
+updated in turn. The mismatched fraction eps is twice the fraction of pairs with l below the median of pairs
+that are mismatched on purpose. Each row is judged by fits that did not include it.
 """
 
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,20 +26,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from isojepa.alignment.fits import (
+from isojepa.alignment.closed_forms import (
+    GENERALIZED,
     KINDS,
+    LEAVE_ONE_OUT,
+    PairMoments,
+    Variates,
+    best_penalty,
+    canonical_variates,
     cca_matrix,
+    generalized_cross_validation,
     least_squares_matrix,
+    leave_one_out,
     low_rank_matrix,
     procrustes_matrix,
 )
-from isojepa.alignment.moments import PairMoments
-from isojepa.alignment.penalties import GENERALISED, LEAVE_ONE_OUT, best_penalty, generalised, leave_one_out
-from isojepa.alignment.rows import as_array, as_rows, check_pairs, check_varied, chunks, constant
+from isojepa.alignment.pairs import as_array, as_rows, check_pairs, check_varied, chunks, constant, folds
+from isojepa.io import parse_json
 from isojepa.linear import LinearMap
-from isojepa.validation import Parameters, check_count, check_number, choose
+from isojepa.seeds import numpy_generator
+from isojepa.training.checkpoints import load_tensors, save_tensors
+from isojepa.validation import Parameters, check_count, check_number, choose, validate_types
+from isojepa.version import __version__
 
-_WORK = 2e12  # multiplications of leave-one-out beyond which generalised cross-validation is used
+_WORK = 2e12  # multiplications of leave-one-out beyond which generalized cross-validation is used
 _PENALTIES = 20  # that are tried
 _CONSTANT = {"refuse": "say which", "ignore": "map them from and to their mean"}
 
@@ -44,8 +64,8 @@ class AlignmentMap(Parameters):
     Args:
         kind: "ols", "ridge", "procrustes", "scaled_procrustes", "cca" or "low_rank".
         ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by leaving out
-            each pair ("ridge"; by generalised cross-validation where rows are streamed) or is 0 ("low_rank").
-        standardise: whether columns are scaled to variance 1; they are centered in any case. The nearest
+            each pair ("ridge"; by generalized cross-validation where rows are streamed) or is 0 ("low_rank").
+        standardize: whether columns are scaled to variance 1; they are centered in any case. The nearest
             rotation of two embeddings as they are is asked for without.
         threshold: tau, the largest condition at which W is inverted as it is.
         constant: "refuse" columns without spread, or "ignore" them: they are mapped from and to their mean.
@@ -53,7 +73,7 @@ class AlignmentMap(Parameters):
             explain ("low_rank").
 
     Attributes:
-        matrix_: W, (out, in), between standardised columns.
+        matrix_: W, (out, in), between standardized columns.
         mean_in_, scale_in_, mean_out_, scale_out_: of the columns of the fitted pairs.
         ridge_: the penalty; chosen_by_ says how it was chosen.
         rank_: of the kinds that keep some directions; else None.
@@ -62,7 +82,7 @@ class AlignmentMap(Parameters):
     Example:
         >>> rng = np.random.default_rng(0)
         >>> z1, w = rng.normal(size=(200, 3)), np.array([[2.0, 0, 0], [0, 1, 0], [0, 0, 0.5]])
-        >>> fitted = AlignmentMap("ols", standardise=False).fit(z1, z1 @ w.T)
+        >>> fitted = AlignmentMap("ols", standardize=False).fit(z1, z1 @ w.T)
         >>> bool(np.allclose(fitted.matrix_, w)), round(fitted.condition_, 6)
         (True, 4.0)
         >>> bool(np.allclose(fitted.inverse_transform(fitted.transform(z1)), z1))
@@ -85,14 +105,14 @@ class AlignmentMap(Parameters):
         kind: str = "ridge",
         *,
         ridge: float | None = None,
-        standardise: bool = True,
+        standardize: bool = True,
         threshold: float = 100.0,
         rank: int | None = None,
         constant: str = "refuse",
     ) -> None:
         self.kind = kind
         self.ridge = ridge
-        self.standardise = standardise
+        self.standardize = standardize
         self.threshold = threshold
         self.rank = rank
         self.constant = constant
@@ -161,7 +181,7 @@ class AlignmentMap(Parameters):
         return self.fit(X, Y, sample_weight).transform(X)
 
     def score(self, X: Any, Y: Any) -> float:
-        """R^2 on pairs: the share that is explained of the second's variance, in standardised columns."""
+        """R^2 on pairs: the share that is explained of the second's variance, in standardized columns."""
         x, y = check_pairs(X, Y)
         given = self._rows("Y", y, self.mean_out_) / self.scale_out_
         residual = given - self.transform(x) / self.scale_out_
@@ -200,7 +220,7 @@ class AlignmentMap(Parameters):
         return self.inverse()
 
     def inverse(self, pseudo: bool | None = None) -> np.ndarray:
-        """W_inv, (in, out), between standardised columns.
+        """W_inv, (in, out), between standardized columns.
 
         Args:
             pseudo: whether it is the cut pseudo-inverse; None decides by the threshold.
@@ -240,7 +260,6 @@ class AlignmentMap(Parameters):
             path: of the file.
             single: whether in float32, half the size; else nothing is lost.
         """
-        from isojepa.alignment.map_files import save_map
 
         save_map(self, Path(path), single)
 
@@ -251,7 +270,6 @@ class AlignmentMap(Parameters):
         Raises:
             ValueError: the file is missing, damaged, or something else.
         """
-        from isojepa.alignment.map_files import load_map
 
         return load_map(Path(path))
 
@@ -300,9 +318,9 @@ class AlignmentMap(Parameters):
                 f"{moments.rows}: bring more, or use kind='ridge', whose penalty makes up for them"
             )
         scale = moments.scale
-        if self.standardise and self.constant == "ignore":
+        if self.standardize and self.constant == "ignore":
             scale = np.where(constant(scale, moments.mean), 1.0, scale)
-        elif self.standardise:
+        elif self.standardize:
             advice = "leave them out, or fit with constant='ignore'"
             check_varied("first", scale[:first], moments.mean[:first], advice)
             check_varied("second", scale[first:], moments.mean[first:], advice)
@@ -340,7 +358,7 @@ class AlignmentMap(Parameters):
         if size <= 0:
             raise ValueError("first must vary, got equal rows")
         if rows is None:
-            return best_penalty(generalised(moments), size), GENERALISED
+            return best_penalty(generalized_cross_validation(moments), size), GENERALIZED
         first, second, weights = rows
         x = (np.asarray(first, dtype=np.float64) - mean[: moments.first]) / scale[: moments.first]
         y = (np.asarray(second, dtype=np.float64) - mean[moments.first :]) / scale[moments.first :]
@@ -366,3 +384,162 @@ def _weights(weights: Any, rows: int) -> np.ndarray:
             f"sample_weight must be {rows} numbers, none negative and not all 0, got {array.shape}"
         )
     return found
+
+
+_NOTE = "isojepa-map"
+_TENSORS = ("matrix", "mean_in", "scale_in", "mean_out", "scale_out")
+_FOUND = ("ridge", "chosen_by", "rank", "pairs")
+
+
+def save_map(fitted: "AlignmentMap", path: Path, single: bool) -> None:
+    """Write a fitted map; `single` in float32."""
+    kind = torch.float32 if single else torch.float64
+    tensors = {
+        name: torch.as_tensor(getattr(fitted, f"{name}_"), dtype=torch.float64).to(kind) for name in _TENSORS
+    }
+    notes = {
+        "version": __version__,
+        "parameters": fitted.get_params(),
+        **{name: getattr(fitted, f"{name}_") for name in _FOUND},
+    }
+    save_tensors(path, tensors, {_NOTE: json.dumps(notes, allow_nan=False)})
+
+
+def load_map(path: Path) -> "AlignmentMap":
+    """Read a map, looking at all of it first.
+
+    Raises:
+        ValueError: the file is missing, damaged, or no map.
+    """
+
+    tensors, header = load_tensors(path)
+    if _NOTE not in header or set(tensors) != set(_TENSORS):
+        raise ValueError(f"{path} must be a map that isojepa saved, got another safetensors file")
+    matrix = tensors["matrix"]
+    shapes = {"mean_in": 1, "scale_in": 1, "mean_out": 0, "scale_out": 0}
+    for name, tensor in tensors.items():
+        wide = matrix.ndim == 2 and (name == "matrix" or tensor.shape == (matrix.shape[shapes[name]],))
+        if not wide or not tensor.is_floating_point() or not bool(tensor.isfinite().all()):
+            raise ValueError(f"{path} is damaged: its {name} does not fit its matrix, or is not finite")
+    if not bool((tensors["scale_in"] > 0).all() and (tensors["scale_out"] > 0).all()):
+        raise ValueError(f"{path} is damaged: its scales must be positive")
+    try:
+        notes = parse_json(header[_NOTE].encode())
+        fitted = AlignmentMap(**notes["parameters"])
+        for name in _FOUND:
+            setattr(fitted, f"{name}_", notes[name])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} has notes that cannot be read: {error}") from error
+    for name, tensor in tensors.items():
+        setattr(fitted, f"{name}_", tensor.double().numpy().copy())
+    fitted.n_features_in_ = fitted.matrix_.shape[1]
+    return fitted
+
+
+_ROUNDS = 12
+_STEADY = 1e-3  # mean change of the weights at which they are taken
+_LARGEST = 0.9999  # correlation: the likelihood of a perfect one would have no end
+_ROWS_PER_DIRECTION = 5
+_PAIRINGS = 5  # at random, to see what mismatched pairs look like
+
+
+@dataclass(frozen=True)
+class RobustFit:
+    """A map, and which pairs it is of.
+
+    Attributes:
+        map: fitted with the weights.
+        weights: (n,) the chance that each pair is a true one; all 1 where no pair looks mismatched.
+        mismatched: the estimated share of mismatched pairs, the mean of 1 - weights.
+        rounds: of reweighting.
+    """
+
+    map: AlignmentMap
+    weights: np.ndarray = field(repr=False)
+    mismatched: float
+    rounds: int
+
+    @property
+    def dropped(self) -> np.ndarray:
+        """Numbers of the rows that are more likely mismatched than not."""
+        return np.flatnonzero(self.weights < 0.5)
+
+
+@validate_types
+def fit_robust(
+    first: Any,
+    second: Any,
+    map: AlignmentMap | None = None,
+    ids: Any = None,
+    rounds: int = _ROUNDS,
+    seed: int = 0,
+) -> RobustFit:
+    """Fit a map on pairs some of which may be mismatched.
+
+    Args:
+        first, second: rows (n, p), (n, q) of the two encoders.
+        map: what is fitted; ridge by default. A fitted copy is returned.
+        ids: (n,) states.
+        rounds: of reweighting at most.
+        seed: draws folds and mismatched pairs.
+
+    Raises:
+        ValueError: rows do not match, are not finite, or too few.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(500, 4)); y = 2 * x + 0.1 * rng.normal(size=(500, 4))
+        >>> y[:150] = y[rng.permutation(150)]
+        >>> found = fit_robust(x, y)
+        >>> bool((found.dropped < 150).all()), len(found.dropped) > 140
+        (True, True)
+    """
+    check_count("rounds", rounds)
+    x, y = (
+        as_rows(name, rows)
+        for name, rows in zip(("first", "second"), check_pairs(first, second), strict=True)
+    )
+    fitted = AlignmentMap() if map is None else AlignmentMap(**map.get_params())
+    a, b = _leading(x, len(x) // _ROWS_PER_DIRECTION), _leading(y, len(x) // _ROWS_PER_DIRECTION)
+    rng = numpy_generator(seed, "robust", "pairings")
+    others = [rng.permutation(len(x)) for _ in range(_PAIRINGS)]
+    splits = folds(len(x), 5, ids, seed)
+    weights, mismatched, change, done = np.ones(len(x)), 0.0, np.inf, 0
+    while done < rounds and change >= _STEADY:
+        done += 1
+        variates = canonical_variates(a, b, splits, weights)
+        evidence = _evidence(variates, variates.second)
+        chance = np.concatenate([_evidence(variates, variates.second[other]) for other in others])
+        mismatched = _mismatched(evidence, chance)
+        odds = np.log(mismatched) - np.log1p(-mismatched) if 0 < mismatched < 1 else -np.inf
+        new = 1 / (1 + np.exp(np.clip(odds - evidence, -700, 700))) if mismatched else np.ones(len(x))
+        change, weights = float(np.abs(new - weights).mean()), new
+    fitted.fit(first, second, weights if mismatched else None)
+    return RobustFit(fitted, weights, float(1 - weights.mean()), done)
+
+
+def _leading(rows: np.ndarray, most: int) -> np.ndarray:
+    """Rows in their first principal directions, as many as there are rows for."""
+    centered = rows - rows.mean(0)
+    if rows.shape[1] <= most:
+        return np.asarray(centered)
+    _, vectors = np.linalg.eigh(centered.T @ centered)
+    return np.asarray(centered @ vectors[:, ::-1][:, : max(most, 1)])
+
+
+def _evidence(variates: Variates, second: np.ndarray) -> np.ndarray:
+    """l of each row, with the second's variates in a given order."""
+    r = variates.correlations
+    counted = r > 2 / np.sqrt(max(variates.weights.sum(), 1.0))  # others tell nothing but noise
+    r = np.minimum(r[counted], _LARGEST)
+    u, v = Variates(variates.first[:, counted], second[:, counted], variates.weights).standard()
+    square = r**2
+    quadratic = square * (u**2 + v**2) - 2 * r * u * v
+    return np.asarray((-np.log1p(-square) / 2 - quadratic / (2 * (1 - square))).sum(1))
+
+
+def _mismatched(evidence: np.ndarray, chance: np.ndarray) -> float:
+    """The share of mismatched pairs; 0 where it is not told from none."""
+    worse = float((evidence < np.median(chance)).mean())
+    error = np.sqrt(max(worse, 1 / len(evidence)) / len(evidence))
+    return min(2 * worse, 0.95) if worse > 3 * error else 0.0

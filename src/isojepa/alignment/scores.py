@@ -2,23 +2,27 @@ r"""Scores of two embeddings of the same states: plain functions of rows (n, p) 
 
 With centered X (n, p), Y (n, q), singular values S of a product, and U the principal axes of a side:
 
-    CKA                      ||X'Y||^2 / (||X'X|| ||Y'Y||)                             (Kornblith et al.,
-    2019) unbiased CKA             the same, each <K, L> summed over different rows only     (Song et al.,
-    2012) mean CCA                 mean of rho = S(U_x' U_y)
+    CKA                      ||X'Y||^2 / (||X'X|| ||Y'Y||)                             (Kornblith et al. 2019)
+    unbiased CKA             the same, each <K, L> summed over different rows only     (Song et al., 2012)
+    mean CCA                 mean of rho = S(U_x' U_y)
     SVCCA                    the same, of the axes that hold 99 % of the variance      (Raghu et al., 2017)
     PWCCA                    rho_k weighted by sum_j |h_k . x_j|                       (Morcos et al., 2018)
     angular Procrustes       arccos( sum S(X'Y) / (||X|| ||Y||) )                      (Williams et al., 2021)
     orthogonal Procrustes    sqrt( ||X||^2 + ||Y||^2 - 2 sum S(X'Y) )
     DSC                      Spearman correlation of Euclidean distances between rows  (Social-JEPA)
-    RSA                      the same of 1 - correlation of two rows over columns      (Kriegeskorte et al.,
-    2008) NO@k, NOS@k              share of the k nearest neighbors in common; 1 - NO@k      (Social-JEPA,
-    Eqs. 7, 8) mutual k-NN              NO@k by cosine                                            (Huh et
-    al., 2024) cycle k-NN               share of i with a b in N_k^2(i) and i in N_k^1(b), by cosine
+    RSA                      the same of 1 - correlation of two rows over columns  (Kriegeskorte et al. 2008)
+    NO@k, NOS@k              share of the k nearest neighbors in common; 1 - NO@k   (Social-JEPA, Eqs. 7, 8)
+    mutual k-NN              NO@k by cosine                                            (Huh et al., 2024)
+    cycle k-NN               fraction of i with a b in N_k^2(i) and i in N_k^1(b), by cosine
     MSE, R2                  of a linear map, on rows that it was not fitted on
 
-All but the last three groups are functions of second moments, of [x, |x|^2] for the unbiased CKA: a block
-of rows is left out, and rows are paired wrongly, by adding and subtracting products, without another pass
-over the rows.
+All but the last three groups are functions of second moments, of [x, |x|^2] for the unbiased CKA: leaving
+out a block of rows and pairing rows wrongly only add and subtract products.
+
+**Nearest neighbors** are exact. Squared distances |x|^2 + |y|^2 - 2 x.y are taken in float32 first. More
+candidates than needed are kept for each row and ranked again by sum (x - y)^2 in float64; a bound on the
+rounding error proves that no other row is nearer, else the row is searched again with more candidates. Ties
+go to the smaller row number.
 """
 
 import functools
@@ -29,8 +33,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 import torch
+from torch import Tensor
 
-from isojepa.alignment.search import nearest
 from isojepa.statistics.nulls import PairingPlan
 from isojepa.validation import check_count, choose
 
@@ -651,3 +655,86 @@ DISSIMILARITIES = {"euclidean": _scaled, "cosine": unit_rows, "correlation": _pr
 def blocks_of(n: int, count: int) -> Iterator[np.ndarray]:
     """Consecutive rows of n in blocks of nearly equal size."""
     yield from np.array_split(np.arange(n), min(count, n))
+
+
+_BLOCK = 1 << 24  # distances at once
+_CANDIDATES = 14  # candidates beyond those asked for
+_RANKED = 1 << 18  # coordinates of candidates at once: they fit into a cache
+
+
+def nearest(rows: Tensor, k: int) -> Tensor:
+    """The k nearest other rows of each row, the nearest first.
+
+    Args:
+        rows: (n, d), float64.
+        k: at most n - 1.
+
+    Returns:
+        (n, k) row numbers.
+
+    Example:
+        >>> nearest(torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64), 1)[:, 0]
+        tensor([1, 0, 1])
+    """
+    size = float(torch.linalg.vector_norm(rows, ord=torch.inf))
+    # a power of 2: distances that are equal stay equal
+    x = rows * 2.0 ** -math.frexp(size)[1] if not 1e-100 < size < 1e100 else rows
+    found = torch.empty(len(x), k, dtype=torch.int64)
+    open_rows = torch.arange(len(x))
+    spare = _CANDIDATES
+    for dtype in (torch.float32, torch.float64):
+        open_rows = _search(x, open_rows, k, spare, dtype, found)
+        if len(open_rows) == 0:
+            return found
+        spare *= 16
+    _compare_all(x, open_rows, k, found)
+    return found
+
+
+def _search(x: Tensor, open_rows: Tensor, k: int, spare: int, dtype: torch.dtype, found: Tensor) -> Tensor:
+    """Write the neighbors of open rows into `found`; return the rows for which there is no proof."""
+    n, d = x.shape
+    kept = min(n - 1, k + spare)
+    middle = x - x.mean(0)
+    size = float(torch.linalg.vector_norm(middle, ord=torch.inf)) or 1.0
+    keys = (middle / size).to(dtype)
+    lengths = keys.square().sum(1)
+    longest = float(lengths.max())
+    # of a sum of d products and two lengths, in the worst case: the lengths of rows bound all of them; and of
+    # taking the mean from rows that are far from 0
+    offset = float(torch.linalg.vector_norm(x, ord=torch.inf)) / size
+    bound = 4 * (d + 4) * torch.finfo(dtype).eps * longest
+    bound = (bound + 16 * torch.finfo(x.dtype).eps * offset * (d * longest) ** 0.5) * size**2
+    left = []
+    for part in open_rows.split(max(1, _BLOCK // n)):
+        squares = torch.addmm(lengths[None], keys[part], keys.T, alpha=-2)  # less the query's own length
+        squares[torch.arange(len(part)), part] = torch.inf
+        near, places = squares.topk(kept, dim=1, largest=False)
+        exact, places = _ranked(x, part, places, k)
+        found[part] = places
+        if kept < n - 1:
+            nearest_left_out = (near[:, -1].double() + lengths[part].double()) * size**2
+            left.append(part[exact[:, -1] + bound >= nearest_left_out])
+    return torch.cat(left) if left else open_rows[:0]
+
+
+def _ranked(x: Tensor, part: Tensor, places: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k nearest of candidates (m, c) by distance in float64, then by number."""
+    places = places.sort(dim=1).values  # the sort below is stable
+    step = max(1, _RANKED // (places.shape[1] * x.shape[1]))
+    squares = torch.cat(
+        [
+            (x[some] - x[rows, None]).square_().sum(2)
+            for rows, some in zip(part.split(step), places.split(step), strict=True)
+        ]
+    )
+    squares, order = squares.sort(dim=1, stable=True)
+    return squares[:, :k], places.gather(1, order[:, :k])
+
+
+def _compare_all(x: Tensor, open_rows: Tensor, k: int, found: Tensor) -> None:
+    everyone = torch.arange(len(x))
+    for row in open_rows.tolist():
+        others = everyone[everyone != row]
+        squares = (x[others] - x[row]).square_().sum(1)
+        found[row] = others[squares.sort(stable=True).indices[:k]]

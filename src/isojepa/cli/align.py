@@ -12,28 +12,26 @@ import tyro
 from isojepa.alignment import (
     Comparisons,
     LinearHead,
+    ProbeTransfer,
     ScoreComparison,
-    Sharing,
     compare,
     layer_cka,
     share_probe,
     transfer_head,
 )
-from isojepa.alignment.cycles import Cycle, cycles
-from isojepa.alignment.explained import Chance, Explained
-from isojepa.alignment.fits import KINDS
-from isojepa.alignment.hub import Hub
-from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.pairs import Split, split_states
-from isojepa.alignment.pairwise import Pairwise, fit_pairwise
-from isojepa.alignment.robust import RobustFit, fit_robust
-from isojepa.alignment.rows import as_rows, constant
-from isojepa.alignment.sameness import Sameness, same
+from isojepa.alignment.closed_forms import KINDS
+from isojepa.alignment.maps import AlignmentMap, RobustFit, fit_robust
+from isojepa.alignment.pairs import as_rows, constant, split_states
+from isojepa.alignment.pairwise import Cycle, Pairwise, cycles, fit_pairwise
+from isojepa.alignment.sameness import EncoderComparison, HeldOutR2, PairingNull, same
+from isojepa.alignment.shared_space import SharedSpace
 from isojepa.certificates import read_array, read_embeddings
 from isojepa.certificates.left_out import leave_out
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.cli.sources import Embedded, EmbeddingSource
 from isojepa.io import make_folder
+from isojepa.statistics.intervals import Interval
+from isojepa.statistics.splits import Split
 from isojepa.validation import choose
 
 _MAIN_SCORES = ("R2", "MSE", "CKA", "DSC", "NOS@10")  # printed without --all
@@ -64,7 +62,7 @@ class Many:
     """
 
     direct: Pairwise
-    hub: Hub
+    hub: SharedSpace
     cycles: list[Cycle]
 
 
@@ -259,7 +257,7 @@ class Align(EmbeddingSource):
     """Directions that cca and low_rank keep."""
     threshold: float = 100.0
     """Condition of W above which its inverse is cut."""
-    standardise: bool = True
+    standardize: bool = True
     """Scale columns to variance 1 before the map is fitted."""
     robust: bool = False
     """Find and drop mismatched pairs."""
@@ -308,7 +306,7 @@ class Align(EmbeddingSource):
         return AlignmentMap(
             self.kind,
             ridge=self.ridge,
-            standardise=self.standardise,
+            standardize=self.standardize,
             threshold=self.threshold,
             rank=self.rank,
         )
@@ -335,11 +333,13 @@ class Align(EmbeddingSource):
             given.ids,
             kind=self.kind,
             ridge=self.ridge,
-            standardise=self.standardise,
+            standardize=self.standardize,
             share=self.share,
             seed=self.seed,
         )
-        hub = Hub("linear" if self.standardise else "rotation").fit(direct.fitted.rows, direct.fitted.ids)
+        hub = SharedSpace("linear" if self.standardize else "rotation").fit(
+            direct.fitted.rows, direct.fitted.ids
+        )
         many = Many(direct, hub, cycles(direct, most=_MAX_CYCLES))
         return Aligned(given.names, rows, split, pairs, many=many)
 
@@ -398,7 +398,7 @@ class Align(EmbeddingSource):
         return {
             "kind": self.kind,
             "ridge": self.ridge,
-            "standardise": self.standardise,
+            "standardize": self.standardize,
             "threshold": self.threshold,
             "robust": self.robust,
             "share": self.share,
@@ -489,7 +489,7 @@ class Same(EmbeddingSource):
         return 0
 
 
-def print_sameness(found: Sameness) -> None:
+def print_sameness(found: EncoderComparison) -> None:
     """Print the answer and the numbers behind it as text."""
     out.print()
     verdict, _, reason = found.sentence.partition(":")
@@ -497,15 +497,17 @@ def print_sameness(found: Sameness) -> None:
     reason = reason.strip()
     out.print(f"{reason[0].upper()}{reason[1:]}.", markup=False)
     rows = [
-        ("R2 by a rotation", *_score_cells(found.rotation, found.rotation_chance)),
+        ("R2 by a rotation", *_score_cells(found.rotation, None)),
         ("R2 by a linear map", *_score_cells(found.linear, found.linear_chance)),
         ("R2 by a linear map back", *_score_cells(found.back, None)),
     ]
     if found.verdict == "too-few":
         rows = []
-    elif found.linear is not None:
-        wide = min(found.first.dimensions, found.second.dimensions)
-        rows.append(("shared directions", f"{found.shared} of {wide}", "held-out canonical correlations"))
+    elif found.linear is not None and found.nonlinear is not None and found.worst is not None:
+        width = min(found.first.dimensions, found.second.dimensions)
+        rows.append(("R2 by a nonlinear map", _r2_text(found.nonlinear), "squares and random cosines"))
+        rows.append(("R2 of the worst direction", f"{found.worst:.4f}", "linear, both ways"))
+        rows.append(("shared directions", f"{found.shared} of {width}", "held-out canonical correlations"))
     if found.condition is not None and found.map is not None:
         meaning = "of the linear map: largest over smallest singular value"
         rows.append(("condition of W", f"{found.condition:.3g}", meaning))
@@ -519,16 +521,20 @@ def print_sameness(found: Sameness) -> None:
         out.print(note, style="dim", markup=False)
 
 
-def _score_cells(found: Explained | None, chance: Chance | None) -> tuple[str, str]:
+def _score_cells(found: HeldOutR2 | None, chance: PairingNull | None) -> tuple[str, str]:
     if found is None:
         return "", ""
-    r2 = found.r2
-    value = f"{r2.estimate:.4f} [{r2.low:.4f}, {r2.high:.4f}]"
+    value = _r2_text(found.r2)
     if chance is None:
         return value, ""
     return value, (
         f"random pairings of {chance.rows} rows: at most {chance.largest:.3f}, true ones {chance.r2:.3f}"
     )
+
+
+def _r2_text(r2: Interval) -> str:
+    ends = f" [{r2.low:.4f}, {r2.high:.4f}]" if math.isfinite(r2.low) else ""
+    return f"{r2.estimate:.4f}{ends}"
 
 
 @dataclass
@@ -628,14 +634,14 @@ class Transfer:
             out.print(f"\nOpen {self.report} in a browser.", markup=False)
         return 0
 
-    def _write(self, path: Path, fitted: AlignmentMap, scores: Sharing) -> None:
+    def _write(self, path: Path, fitted: AlignmentMap, scores: ProbeTransfer) -> None:
         from isojepa.report.aligning import write_transfer  # imported to draw only
 
         make_folder(path.parent)
         config = {"probe": self.probe.name, "map": self.map.name, "share": self.share, "seed": self.seed}
         write_transfer(path, fitted, scores, title=self.probe.name, backwards=self.backwards, config=config)
 
-    def _scores(self, head: LinearHead, fitted: AlignmentMap) -> Sharing | None:
+    def _scores(self, head: LinearHead, fitted: AlignmentMap) -> ProbeTransfer | None:
         if self.embeddings is None or self.labels is None:
             return None
         return share_probe(
@@ -651,7 +657,7 @@ class Transfer:
         )
 
 
-def _print_transfer(scores: Sharing) -> None:
+def _print_transfer(scores: ProbeTransfer) -> None:
     r2 = "" if np.isnan(scores.r2) else f", R2 of the map there {scores.r2:.3f}"
     out.print(
         f"\nScored on {scores.scored_rows} rows of {scores.scored_states} states{r2}; "

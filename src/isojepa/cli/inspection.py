@@ -256,7 +256,7 @@ class Probe:
 
 def _saved(path: Path, *data: Any) -> Score:
     """The linear probe's score; the probe itself goes to a file."""
-    from isojepa.alignment.heads import LinearHead
+    from isojepa.alignment.probe_transfer import LinearHead
 
     *parts, classes = data
     labelled = examples(*parts)

@@ -17,8 +17,7 @@ import torch
 from torch import nn
 
 from isojepa import runs
-from isojepa.alignment.pairs import match
-from isojepa.alignment.rows import as_array
+from isojepa.alignment.pairs import as_array, match
 from isojepa.certificates import read_array
 from isojepa.certificates.reading import read_embeddings, split_name
 from isojepa.cli.printing import out

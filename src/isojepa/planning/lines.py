@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from isojepa.alignment.rows import as_rows
+from isojepa.alignment.pairs import as_rows
 from isojepa.linear import errors, r2_of
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval

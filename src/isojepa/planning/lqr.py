@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from isojepa.alignment.rows import as_rows
+from isojepa.alignment.pairs import as_rows
 from isojepa.certificates.closed_loop import Radii, lyapunov, riccati, spectral_radius
 from isojepa.certificates.dynamics import fit_transition
 from isojepa.linear import halves, least_squares, procrustes

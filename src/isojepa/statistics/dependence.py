@@ -1,10 +1,13 @@
-r"""Dependent rows of two embeddings: successive steps, repeated states, a common clock.
+r"""Dependence of the rows of two embeddings: successive steps, repeated states, a common clock.
 
-Effective rows are those that are nearly independent in one of the two embeddings at least: a row of each
-group of repeated states, and of these one in `memory` (`statistics.memory`).
+Rows of one state count as one, their mean. Where both embeddings have a memory, a score of them varies as
+if there were
 
-The statistic of the shift test (`statistics.nulls`) is Pillai's trace, the sum of squared canonical
-correlations inside the window.
+    n_eff = n / (1 + 2 sum_k rho_x(k) rho_y(k))
+
+independent rows, with rho the autocorrelation of the slowest direction of each side, found on one half of
+the rows and read on the other. It is centered by the median of the half where it was found, so that a
+wandering level stays visible. The sum ends at the first lag of five times the correlation time so far.
 """
 
 from dataclasses import dataclass
@@ -14,26 +17,30 @@ import scipy
 
 from isojepa.seeds import generator
 from isojepa.statistics.memory import measure_memory, repeated_states
-from isojepa.statistics.nulls import PairingPlan
 
 MIN_EFFECTIVE = 20  # rows; intervals of 20 blocks cover, those of 10 do not
-_BLOCK = 5  # effective rows of a block
-_PER_DIRECTION, _DIRECTIONS = 10, 64  # rows for each principal direction, and directions of the statistic
+_BLOCK = 5  # nearly independent rows of a block
+_SLOW_LAG = 3  # steps over which the slowest direction moves least
+_PER_DIRECTION = 10  # rows for each principal direction that is searched
+_CLIPPED = 6.0  # standard deviations at which rows are cut before the search
+_WINDOW = 5.0  # correlation times over which autocorrelations are summed
 
 
 @dataclass(frozen=True)
 class RowDependence:
-    """How rows of two embeddings depend on each other.
+    """Dependence of the rows of two embeddings.
 
     Attributes:
         state: (n,) state of each row, numbered in order of first appearance.
         states: number of them.
         memory: states of which one is nearly independent of the next; 1 if all are.
+        effective: number of independent states that scores of the two embeddings vary like.
     """
 
     state: np.ndarray
     states: int
     memory: int
+    effective: int
 
     @classmethod
     def of(
@@ -47,20 +54,61 @@ class RowDependence:
             _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
             state = np.argsort(np.argsort(first))[inverse]
         states = int(state.max()) + 1
-        means = [state_means(rows, state) for rows in (x, y)]
+        means = state_means(x, state), state_means(y, state)
         memory = min(measure_memory(rows, None, generator(seed, "memory")) for rows in means)
-        return cls(state, states, memory)
-
-    @property
-    def effective(self) -> int:
-        """Rows that are nearly independent."""
-        return self.states // self.memory
+        return cls(state, states, memory, states if memory == 1 else effective_rows(*means))
 
     @property
     def blocks(self) -> np.ndarray:
         """(states,) block of each state: 5 to 20 of successive states, long against the memory."""
-        count = min(max(self.effective // _BLOCK, 5), 20)
+        count = min(max(self.states // self.memory // _BLOCK, 5), 20)
         return np.arange(self.states) * count // self.states
+
+
+def effective_rows(x: np.ndarray, y: np.ndarray) -> int:
+    """Number of independent rows that scores of rows (n, p), (n, q) vary like; at least 1.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(2, 2000, 2))
+        >>> paths = scipy.signal.lfilter([1], [1, -0.9], noise, axis=1)
+        >>> 100 < effective_rows(*paths) < 400  # 2000 / (1 + 2 * 0.81 / 0.19) = 210
+        True
+    """
+    lags = max(len(x) // 4, 1)
+    products = np.ones(lags)
+    for rows in (x, y):
+        halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+        slow = [_slow_autocorrelation(*halves, lags), _slow_autocorrelation(*halves[::-1], lags)]
+        products = products * np.mean(slow, 0)
+    tau = 1.0
+    for lag, sums in enumerate(1 + 2 * np.cumsum(products), start=1):
+        tau = max(1.0, float(sums))
+        if lag >= _WINDOW * tau:
+            break
+    return max(1, int(len(x) / tau))
+
+
+def _slow_autocorrelation(search: np.ndarray, other: np.ndarray, lags: int) -> np.ndarray:
+    """Autocorrelations (lags,) of the slowest direction of some rows, on other rows."""
+    center = np.median(search, 0)
+    values, vectors = scipy.linalg.eigh((search - center).T @ (search - center))
+    count = min(len(values), max(2, len(search) // _PER_DIRECTION))
+    varied = values[-count:] > 1e-12 * max(float(values[-1]), np.finfo(float).tiny)
+    if not varied.any():
+        return np.zeros(lags)
+    white = vectors[:, -count:][:, varied] / np.sqrt(values[-count:][varied] / len(search))
+    z = ((search - center) @ white).clip(-_CLIPPED, _CLIPPED)
+    steps = z[_SLOW_LAG:] - z[:-_SLOW_LAG]
+    covariance = z.T @ z + 1e-9 * np.trace(z.T @ z) / z.shape[1] * np.eye(z.shape[1])
+    slowest = scipy.linalg.eigh(steps.T @ steps, covariance)[1][:, 0]
+    path = ((other - center) @ white).clip(-_CLIPPED, _CLIPPED) @ slowest
+    size = scipy.fft.next_fast_len(2 * len(path), real=True)
+    products = scipy.fft.irfft(np.abs(scipy.fft.rfft(path, size)) ** 2, size)[: lags + 1]
+    counts = len(path) - np.arange(len(products))
+    correlations = products / np.maximum(counts, 1) / max(float(products[0]) / len(path), 1e-300)
+    padded = np.zeros(lags)
+    padded[: len(correlations) - 1] = correlations[1:]
+    return padded
 
 
 def state_means(rows: np.ndarray, state: np.ndarray) -> np.ndarray:
@@ -69,26 +117,3 @@ def state_means(rows: np.ndarray, state: np.ndarray) -> np.ndarray:
         return rows
     count = np.bincount(state)
     return np.stack([np.bincount(state, column) / count for column in rows.T], 1)
-
-
-def shift_test(x: np.ndarray, y: np.ndarray) -> float:
-    """p of rows (n, p), (n, q) in the order of time: that other shifts of y go with x as well.
-
-    Example:
-        >>> walk = lambda seed: np.random.default_rng(seed).normal(size=(400, 2)).cumsum(0)
-        >>> shift_test(walk(0), walk(0)) < 0.02, shift_test(walk(0), walk(1)) > 0.05
-        (True, True)
-    """
-    plan = PairingPlan.shifts(len(x))
-    if plan is None:
-        return 1.0
-    window = _basis(x[plan.rows])
-    return plan.p_value(
-        np.array([((window.T @ _basis(y[partners])) ** 2).sum() for partners in plan.partners()])
-    )
-
-
-def _basis(rows: np.ndarray) -> np.ndarray:
-    """Orthonormal columns (n, k) of centered rows: their largest principal directions."""
-    u = scipy.linalg.svd(rows - rows.mean(0), full_matrices=False, overwrite_a=True)[0]
-    return np.asarray(u[:, : min(max(2, len(rows) // _PER_DIRECTION), _DIRECTIONS)])

@@ -3,6 +3,7 @@
     around         an estimate with its standard error
     from_samples   a mean of independent values: estimate +- z * standard error
     from_blocks    any statistic recomputed with one block of samples left out (the delete-a-block jackknife)
+    r2_interval    1 - sum of squared residuals / sum of squares, by blocks
     wilson         a rate of successes (Wilson 1927): inverts the score test, so it lies in [0, 1]
     bootstrap      a mean of independent values: percentiles of the means of resamples
 
@@ -71,6 +72,24 @@ def from_blocks(estimate: float, left_out: np.ndarray, confidence: float) -> Int
     error = size * math.sqrt((blocks - 1) / blocks * ((deviations / size) ** 2).sum())
     reach = float(scipy.special.stdtrit(blocks - 1, 0.5 + confidence / 2) * error)
     return Interval(float(estimate), float(estimate) - reach, float(estimate) + reach)
+
+
+def r2_interval(
+    residual: np.ndarray, spread: np.ndarray, block: np.ndarray, confidence: float
+) -> tuple[Interval, np.ndarray]:
+    """1 - sum e_i / sum s_i with its interval, and its values without each block.
+
+    Args:
+        residual, spread: (n,) squared residuals and squared deviations of the rows.
+        block: (n,) number of the block of each row; blocks are left out in turn.
+        confidence: of the interval.
+    """
+    errors, spreads = (np.bincount(block, values) for values in (residual, spread))
+    left_out = 1 - (errors.sum() - errors) / (spreads.sum() - spreads)
+    estimate = 1 - float(errors.sum() / spreads.sum())
+    if len(left_out) < 2:
+        return Interval(estimate, math.nan, math.nan), left_out
+    return from_blocks(estimate, left_out, confidence), left_out
 
 
 def wilson(successes: int, trials: int, confidence: float) -> Interval:

@@ -1,22 +1,22 @@
 r"""Memory: how many rows apart do rows stop telling of each other?
 
-Tests count rows as independent, and neighbours on a path are not. With r(j) the correlation of a function of
-the rows with itself j rows on, the mean of every s-th row varies
+Tests count rows as independent, and neighbours on a path are not. With r(j) the correlation of a function
+of the rows with itself j rows on, the mean of every s-th row varies
 
     1 + 2 sum_j r(j s)
 
 times as much as that of as many independent rows. The memory is the smallest s at which this is at most 1.5
-for functions that rise with a dimension, and 1.2 for functions of its size: for a path of correlation rho the
-second is rho^2 where the first is rho, and what the tests look at, shapes and products, is of the second
-kind.
+for functions that rise with a dimension, and 1.2 for functions of its size: for a path of correlation rho
+the second is rho^2 where the first is rho, and what the tests look at, shapes and products, is of the
+second kind.
 
-The functions are cos(pi u) and cos(2 pi u) of the ranks u of dimensions, of the slowest directions, found on
-the first half of the rows and looked at on the second, and for pairs of the step from one view to the other.
-Ranks are bounded: no two rows can look like memory by being large. Rows in any order are equally likely where
-they are independent, so r(j) has variance (n - j) / n^2. There is memory where chance does not explain them,
-at the level of 1 % for all together: single ones, for paths that take turns in the file, or sums over
-2^i <= j < 2^(i + 1), for what is weak and lasts. Independent rows have memory 1. Where there is memory, those
-above two standard errors count, up to twice the last that chance does not explain.
+The functions are cos(pi u) and cos(2 pi u) of the ranks u of dimensions, of the slowest directions, found
+on the first half of the rows and looked at on the second, and for pairs of the step from one view to the
+other. Ranks are bounded: no two rows can look like memory by being large. Rows in any order are equally
+likely where they are independent, so r(j) has variance (n - j) / n^2. There is memory where chance does not
+explain them, at the level of 1 % for all together: single ones, for paths that take turns in the file, or
+sums over 2^i <= j < 2^(i + 1), for what is weak and lasts. Independent rows have memory 1. Where there is
+memory, those above two standard errors count, up to twice the last that chance does not explain.
 
 Rows in random order hide what they know of each other, and no look at them can tell. Only repeats of a few
 states show in any order, where they lie apart from all other rows: of rows with a density in D dimensions,

@@ -22,6 +22,10 @@ from isojepa.seeds import numpy_generator
 MAX_SHIFTS = 99  # to each side; the smallest p is 1 in 100
 MIN_SHIFTS = 9  # below, no p under 0.1 exists
 _TIES = 1e-12  # relative difference up to which scores count as equal
+_RELATION_DRAWS = 199  # random pairings of a relation test
+_ROWS_PER_DIRECTION, _MAX_DIRECTIONS = 10, 64  # of the principal directions that Pillai's trace compares
+_WAVES, _WAVE_ROWS = 32, 1000  # cosines of a nonlinear relation, and rows that they are compared on
+_WAVE_PHASE = 1.5  # standard deviation of their arguments
 
 
 @dataclass(frozen=True)
@@ -117,17 +121,27 @@ class PairingPlan:
 
 
 def tame(rows: np.ndarray) -> np.ndarray:
-    """Rows (n, p) whitened robustly, with far ones shrunk until they vanish: an outlier cannot make a
-    relation.
+    """Rows (n, p) whitened robustly in at most 64 directions, with far ones shrunk until they vanish.
 
-    Centered by medians, scaled by median absolute deviations and whitened by two passes of Tyler's
-    estimator; a row of length r above c = 2.5 median lengths is shrunk to c^2 / r.
+    An outlier cannot make a relation of them. Centered by medians, scaled by median absolute deviations and
+    whitened by two passes of Tyler's estimator; a row of length r above c = 2.5 median lengths is shrunk to
+    c^2 / r.
     """
+    white = _whitened_robustly(rows)
+    return np.asarray(white * _shrinkage(white))
+
+
+def shrink_far(rows: np.ndarray) -> np.ndarray:
+    """Rows (n, p) about their medians, far ones shrunk as by `tame`, in their own coordinates."""
+    return np.asarray((rows - np.median(rows, 0)) * _shrinkage(_whitened_robustly(rows)))
+
+
+def _whitened_robustly(rows: np.ndarray) -> np.ndarray:
     x = rows - np.median(rows, 0)
     scale = np.median(np.abs(x), 0)
     x = x / np.where(scale > 0, scale, np.where(x.std(0) > 0, x.std(0), 1.0))
     n, p = x.shape
-    width = min(p, max(2, n // 10), 64)
+    width = min(p, max(2, n // _ROWS_PER_DIRECTION), _MAX_DIRECTIONS)
     if width < p:
         weights = 1 / np.maximum((x**2).sum(1), 1e-12)
         x = x @ scipy.linalg.eigh((x * weights[:, None]).T @ x)[1][:, -width:]
@@ -136,7 +150,71 @@ def tame(rows: np.ndarray) -> np.ndarray:
         shape = (x * weights[:, None]).T @ x
         shape = shape / np.trace(shape) * width + 1e-6 * np.eye(width)
         x = scipy.linalg.solve_triangular(np.linalg.cholesky(shape), x.T, lower=True).T
-    lengths = np.linalg.norm(x, axis=1)
-    far = 2.5 * float(np.median(lengths))
-    shrunk: np.ndarray = x * np.minimum(1.0, far / np.maximum(lengths, 1e-12))[:, None] ** 2
-    return shrunk
+    return np.asarray(x)
+
+
+def _shrinkage(white: np.ndarray) -> np.ndarray:
+    """(n, 1) factors of rows: 1 up to 2.5 median lengths."""
+    lengths = np.linalg.norm(white, axis=1, keepdims=True)
+    return np.asarray(np.minimum(1.0, 2.5 * float(np.median(lengths)) / np.maximum(lengths, 1e-12)) ** 2)
+
+
+def relation_test(x: np.ndarray, y: np.ndarray, memory: int, seed: int = 0) -> float:
+    """p that rows (n, p), (n, q) go together as well by chance, linearly or not.
+
+    Two statistics share the level: Pillai's trace, the sum of squared canonical correlations of the largest
+    principal directions, and Pillai's trace of fixed random cosines, which sees relations without a linear
+    part. Both are of tamed rows, and are computed inside the window of the plan alone.
+
+    Args:
+        x, y: rows, in the order of time where there is one.
+        memory: rows of which one is nearly independent; 1 allows random pairings, else rows are shifted.
+        seed: draws pairings and cosines.
+
+    Example:
+        >>> walk = lambda seed: np.random.default_rng(seed).normal(size=(400, 2)).cumsum(0)
+        >>> relation_test(walk(0), walk(0), 50) < 0.04, relation_test(walk(0), walk(2), 50) > 0.1
+        (True, True)
+        >>> z = np.random.default_rng(0).normal(size=(400, 2))
+        >>> relation_test(z, z**2, 1) < 0.02
+        True
+    """
+    p = 1.0
+    for waves in (False, True):
+        thin = -(-len(x) // _WAVE_ROWS) if waves else 1
+        one, two = tame(x[::thin]), tame(y[::thin])
+        n = len(one)
+        plan = PairingPlan.permutations(n, _RELATION_DRAWS, seed) if memory == 1 else PairingPlan.shifts(n)
+        if plan is None:
+            continue
+        rngs = [numpy_generator(seed, "relation", name) for name in ("first", "second")]
+        turns = [
+            (rng.normal(size=(side.shape[1], _WAVES)), rng.uniform(0, 2 * np.pi, _WAVES))
+            for rng, side in zip(rngs, (one, two), strict=True)
+        ]
+
+        def basis(rows: np.ndarray, turn: tuple[np.ndarray, np.ndarray], waves: bool = waves) -> np.ndarray:
+            white = _orthonormal(rows)
+            if not waves:
+                return white
+            scale = _WAVE_PHASE * math.sqrt(len(rows) / white.shape[1])
+            return _orthonormal(np.cos(scale * white @ turn[0][: white.shape[1]] + turn[1]))
+
+        window = basis(one[plan.rows], turns[0])
+        whole = basis(two, turns[1]) if plan.steps is None else None
+        scores = [
+            float(((window.T @ (basis(two[rows], turns[1]) if whole is None else whole[rows])) ** 2).sum())
+            for rows in plan.partners()
+        ]
+        p = min(p, 2 * plan.p_value(np.array(scores)))
+    return p
+
+
+def _orthonormal(rows: np.ndarray) -> np.ndarray:
+    """Orthonormal columns (n, k) that span the largest principal directions of centered rows (n, p)."""
+    centered = rows - rows.mean(0)
+    values, vectors = scipy.linalg.eigh(centered.T @ centered)
+    count = min(max(2, len(rows) // _ROWS_PER_DIRECTION), _MAX_DIRECTIONS, len(values))
+    values, vectors = values[-count:], vectors[:, -count:]
+    varied = values > 1e-12 * max(float(values[-1]), np.finfo(float).tiny)
+    return np.asarray(centered @ (vectors[:, varied] / np.sqrt(values[varied])))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from isojepa.alignment.rows import as_rows, check_varied
+from isojepa.alignment.pairs import as_rows, check_varied
 from isojepa.linear import errors, halves, least_squares, r2_of
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.unmixing.scores import BLOCKS

@@ -25,7 +25,7 @@ def test_two_agents_that_see_squares_in_other_colors_are_related(method):
 
 def test_a_scaled_rotation_is_no_step_from_one():
     x = np.random.default_rng(0).normal(size=(200, 3))
-    fitted = AlignmentMap("ols", standardise=False).fit(x, 3 * x[:, [2, 0, 1]])
+    fitted = AlignmentMap("ols", standardize=False).fit(x, 3 * x[:, [2, 0, 1]])
     assert apart.turned_orthogonality(fitted) == pytest.approx(0, abs=1e-9)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.alignment import AlignmentMap
-from isojepa.alignment.robust import fit_robust
+from isojepa.alignment.maps import fit_robust
 from isojepa_lab.stress import StressPlan, mismatched, pair_budget, pair_noise
 from tests.lab.stress.worlds import pairs
 

@@ -14,7 +14,7 @@ from tests.report.aligning.cases import embeddings, turn
 def test_a_rotation_is_undone_on_states_that_were_left_out():
     x = np.random.default_rng(0).normal(size=(300, 5))
     y = 4 * x @ turn(5) + 7
-    shown = paired(x, y, AlignmentMap("scaled_procrustes", standardise=False))
+    shown = paired(x, y, AlignmentMap("scaled_procrustes", standardize=False))
     np.testing.assert_allclose(shown.back, x, atol=1e-9)
     np.testing.assert_allclose(shown.direct, x, atol=1e-9)
     drawn = planes(shown, ("a", "b"))
@@ -28,8 +28,8 @@ def test_a_rotation_is_undone_on_states_that_were_left_out():
 def test_what_is_drawn_after_the_map_was_never_fitted():
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(60, 25)), draw.normal(size=(60, 25))
-    shown = paired(x, y, AlignmentMap("ols", standardise=False))
-    in_sample = AlignmentMap("ols", standardise=False).fit(y, x).score(y, x)
+    shown = paired(x, y, AlignmentMap("ols", standardize=False))
+    in_sample = AlignmentMap("ols", standardize=False).fit(y, x).score(y, x)
     held_out = 1 - ((shown.direct - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()
     assert in_sample > 0.3
     assert held_out < 0
@@ -38,7 +38,7 @@ def test_what_is_drawn_after_the_map_was_never_fitted():
 def test_rows_of_one_state_are_left_out_together():
     draw = np.random.default_rng(0)
     state, own = np.repeat(draw.normal(size=(60, 20)), 2, 0), np.repeat(draw.normal(size=(60, 20)), 2, 0)
-    kind = AlignmentMap("ridge", ridge=1e-6, standardise=False)
+    kind = AlignmentMap("ridge", ridge=1e-6, standardize=False)
 
     def explained(ids):
         found = paired(state, own, kind, ids).direct
@@ -59,7 +59,7 @@ def test_the_first_plane_is_that_of_the_principal_axes():
 def test_lines_join_the_places_of_one_state():
     x, y = embeddings("rotation")
     first, before, after = planes(
-        paired(x, y, AlignmentMap("scaled_procrustes", standardise=False)), ("a", "b")
+        paired(x, y, AlignmentMap("scaled_procrustes", standardize=False)), ("a", "b")
     ).panels.panels
     for start in after.joined:
         row = int(np.abs(first.points - start[:2]).sum(1).argmin())
@@ -72,7 +72,7 @@ def test_lines_join_the_places_of_one_state():
 def test_any_two_widths_can_be_drawn(widths):
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(30, widths[0])), draw.normal(size=(30, widths[1]))
-    drawn = planes(paired(x, y, AlignmentMap("ridge", standardise=False)), ("a", "b")).panels
+    drawn = planes(paired(x, y, AlignmentMap("ridge", standardize=False)), ("a", "b")).panels
     assert all(np.isfinite(panel.points).all() and panel.half > 0 for panel in drawn.panels)
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from isojepa.alignment.explained import Explained
+from isojepa.alignment.sameness import HeldOutR2
 from isojepa.report.aligning import Alignment, Layers, write_alignment, write_same
 from isojepa.statistics.intervals import Interval
 from tests.report.aligning.cases import HOSTILE, alignment, comparisons, embeddings, verdict
@@ -60,7 +60,7 @@ def test_the_page_of_a_verdict_follows_its_numbers(tmp_path):
     text = same_page(tmp_path, found)
     changed = dataclasses.replace(
         found,
-        rotation=Explained(Interval(0.4321, 0.4101, 0.4501), 0.44),
+        rotation=HeldOutR2(Interval(0.4321, 0.4101, 0.4501), 0.44),
         correlations=[0.99, 0.5, 0.123, 0.02, 0.01, -0.03],
         shared=2,
         spectrum=[8.0, 4.0, 2.0, 2.0, 2.0, 1.0],
@@ -92,10 +92,10 @@ def test_every_number_of_a_verdict_stands_in_a_table(tmp_path):
     found = verdict("partly")
     rows = re.findall(r'data-value="([^"]+)"', same_page(tmp_path, found))
     shown = np.array([float(value) for value in rows])
-    chances = found.linear_chance, found.rotation_chance
+    chances = (found.linear_chance,)
     wanted = [
         *(end for part in (found.linear, found.back, found.rotation) for end in dataclasses.astuple(part.r2)),
-        *(part.best for part in (found.linear, found.back, found.rotation)),
+        *(part.asymptotic for part in (found.linear, found.back, found.rotation)),
         *(number for part in chances for number in (part.mean, part.largest, part.p)),
         *found.correlations,
         *found.spectrum,

@@ -7,10 +7,9 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from isojepa.alignment.fits import KINDS
-from isojepa.alignment.maps import AlignmentMap
+from isojepa.alignment.closed_forms import KINDS
+from isojepa.alignment.maps import AlignmentMap, fit_robust
 from isojepa.alignment.pairs import split_states
-from isojepa.alignment.robust import fit_robust
 from isojepa.cli.align import varied
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.cli.sources import EmbeddingSource

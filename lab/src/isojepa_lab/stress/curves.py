@@ -10,8 +10,7 @@ import numpy as np
 import scipy
 
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.pairs import split_states
-from isojepa.alignment.rows import as_rows, check_pairs
+from isojepa.alignment.pairs import as_rows, check_pairs, split_states
 from isojepa.seeds import numpy_generator
 from isojepa.validation import check_count, check_number
 from isojepa_lab.stress.model import PREDICTED, PairModel, StressSetting

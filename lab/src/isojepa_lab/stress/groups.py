@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.alignment.pairs import split_states
-from isojepa.alignment.rows import as_rows, check_pairs
+from isojepa.alignment.pairs import as_rows, check_pairs, split_states
 from isojepa.validation import check_count, unknown
 from isojepa_lab.stress.curves import PLAN, Bench, StressCurve, StressPlan, StressPoint, gather
 

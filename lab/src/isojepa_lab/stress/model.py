@@ -21,9 +21,8 @@ from functools import cached_property
 
 import numpy as np
 
-from isojepa.alignment.fits import GramSpectrum
+from isojepa.alignment.closed_forms import GramSpectrum, PairMoments
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.moments import PairMoments
 from isojepa.seeds import numpy_generator
 from isojepa_lab.stress.quality import KS, ROWS, Quality, measure
 from isojepa_lab.stress.regression import RegressionTask

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.rows import as_rows, check_pairs
+from isojepa.alignment.pairs import as_rows, check_pairs
 from isojepa.seeds import numpy_generator
 from isojepa.validation import check_count
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from isojepa.alignment.comparing import Comparisons
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.rows import check_pairs
+from isojepa.alignment.pairs import check_pairs
 from isojepa.report.aligning import alignment_sections, score_sections
 from isojepa.report.aligning.encoders import Layers, letters, singular_values
 from isojepa.report.aligning.neighbors import changed
@@ -32,7 +32,7 @@ class Alignment:
     Attributes:
         names: of the encoders, two at least.
         pairs: (i, j) -> scores of encoder i beside j, whose map goes from i to j; one pair at least.
-        verdicts: (i, j) -> whether they are the same, as `Sameness.verdict` says; may be empty.
+        verdicts: (i, j) -> whether they are the same, as `EncoderComparison.verdict` says; may be empty.
         layers: CKA of layers of one with layers of another; may be empty.
         cycles: (i, j, ..., k) -> |W_ki ... W_ij - I| / |I|, the maps going round; of three or more.
     """

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from isojepa.alignment.comparing import ScoreComparison, measure
-from isojepa.alignment.search import nearest
+from isojepa.alignment.scores import nearest
 from isojepa.report.aligning.planes import Paired
 
 K = 10

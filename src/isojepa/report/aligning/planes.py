@@ -75,7 +75,7 @@ def paired(
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(100, 3))
-        >>> found = paired(x, 2 * x[:, ::-1], AlignmentMap("scaled_procrustes", standardise=False))
+        >>> found = paired(x, 2 * x[:, ::-1], AlignmentMap("scaled_procrustes", standardize=False))
         >>> bool(np.allclose(found.back, x))
         True
     """

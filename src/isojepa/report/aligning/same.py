@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.alignment.rows import check_pairs
-from isojepa.alignment.sameness import VERDICTS, Sameness
+from isojepa.alignment.pairs import check_pairs
+from isojepa.alignment.sameness import VERDICTS, EncoderComparison
 from isojepa.report.aligning import same_sections
 from isojepa.report.aligning.neighbors import Changed, changed
 from isojepa.report.aligning.page import p_text, r2_text, write_parts
@@ -29,7 +29,7 @@ _NAME = 48  # letters of a name in the headline
 @validate_types
 def write_same(
     path: str | Path,
-    sameness: Sameness,
+    sameness: EncoderComparison,
     first: Any,
     second: Any,
     *,
@@ -96,7 +96,7 @@ def write_same(
     )
 
 
-def _headline(found: Sameness, names: tuple[str, str]) -> str:
+def _headline(found: EncoderComparison, names: tuple[str, str]) -> str:
     one, two = (cut(name, _NAME) for name in names)
     if found.verdict == "too-few":
         return f"Too few pairs to decide whether {one} and {two} are the same."
@@ -105,7 +105,7 @@ def _headline(found: Sameness, names: tuple[str, str]) -> str:
     )
 
 
-def _meaning(found: Sameness) -> str:
+def _meaning(found: EncoderComparison) -> str:
     """What follows from the verdict."""
     if found.verdict == "rotation":
         return (
@@ -124,8 +124,8 @@ def _meaning(found: Sameness) -> str:
         )
     if found.verdict == "unrelated":
         return (
-            "No linear map reads one off the other better than it would off random pairs. A relation that is "
-            "not linear is not excluded by this; nor are rows in different orders."
+            "The true pairing is no better than wrong ones, by linear maps and by random cosines. "
+            "Rows in different orders look the same."
         )
     lack = found.required - found.states
     if lack <= 0:
@@ -136,7 +136,7 @@ def _meaning(found: Sameness) -> str:
     )
 
 
-def _no_map(found: Sameness) -> str:
+def _no_map(found: EncoderComparison) -> str:
     if found.verdict == "unrelated":
         return "There is no picture after the map: nothing is shared that a map could carry."
     if found.verdict == "too-few":
@@ -144,7 +144,7 @@ def _no_map(found: Sameness) -> str:
     return ""
 
 
-def _facts(found: Sameness, rows: int) -> list[str]:
+def _facts(found: EncoderComparison, rows: int) -> list[str]:
     facts = [f"{rows:,} pairs"]
     if found.pairs != rows:
         facts.append(f"{found.pairs:,} of them compared")
@@ -154,7 +154,7 @@ def _facts(found: Sameness, rows: int) -> list[str]:
     return [*facts, "all R² on states that were left out"] if found.linear is not None else facts
 
 
-def _tiles(found: Sameness, near: Changed | None) -> dict[str, Tile]:
+def _tiles(found: EncoderComparison, near: Changed | None) -> dict[str, Tile]:
     """The numbers behind the verdict at a glance."""
     wide = max(found.first.dimensions, found.second.dimensions)
     if found.linear is None or found.back is None or found.rotation is None:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from isojepa.alignment.explained import Chance, Explained
-from isojepa.alignment.sameness import EncoderSide, Sameness, thresholds
+from isojepa.alignment.sameness import EncoderComparison, EncoderSide, HeldOutR2, PairingNull, thresholds
 from isojepa.report.aligning.page import Part, cell, note, p_text, r2_text
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.aligning.states import cut
@@ -35,7 +34,7 @@ _ONE = 0.01  # how near to 1 a scale or a condition number is as good as 1
 _ROWS = 64  # correlations and singular values in a table
 
 
-def explained(found: Sameness) -> Part:
+def explained(found: EncoderComparison) -> Part:
     """Held-out R^2 as bars, and after more and more pairs."""
     title = "How much one explains of the other"
     if found.linear is None or found.back is None or found.rotation is None:
@@ -51,9 +50,11 @@ def explained(found: Sameness) -> Part:
         ("by a linear map", 2, found.linear.r2),
         ("the first, by a linear map back", 3, found.back.r2),
     ]
-    for chance, name in ((found.linear_chance, "linear map"), (found.rotation_chance, "rotation")):
-        if chance is not None:
-            bars.append((f"random pairs, {name}", 6, Interval(chance.mean, chance.mean, chance.largest)))
+    if found.nonlinear is not None:
+        bars.append(("by a nonlinear map", 4, found.nonlinear))
+    chance = found.linear_chance
+    if chance is not None:
+        bars.append(("random pairs, linear map", 6, Interval(chance.mean, chance.mean, chance.largest)))
     rows = "".join(
         f'<div class="degree"><span>{escape(name)}</span><div>{share_bar(color, one)}</div></div>'
         for name, color, one in bars
@@ -87,10 +88,10 @@ def explained(found: Sameness) -> Part:
     )
 
 
-def _explained_words(found: Sameness) -> str:
+def _explained_words(found: EncoderComparison) -> str:
     assert found.linear is not None
     assert found.rotation is not None
-    lost = found.linear.best - found.rotation.best
+    lost = found.linear.asymptotic - found.rotation.asymptotic
     text = f"A linear map explains {percent(found.linear.r2.estimate)} of the second’s variance"
     if found.linear.r2.estimate < _NOTHING:
         text = "A linear map predicts states it has not seen no better than their mean does"
@@ -101,7 +102,7 @@ def _explained_words(found: Sameness) -> str:
     return text + "."
 
 
-def _budget(found: Sameness) -> Chart | None:
+def _budget(found: EncoderComparison) -> Chart | None:
     if not found.budget:
         return None
     linear = {float(size): one for size, one, _ in found.budget}
@@ -127,7 +128,7 @@ def _budget(found: Sameness) -> Chart | None:
     )
 
 
-def directions(found: Sameness, names: tuple[str, str]) -> Part:
+def directions(found: EncoderComparison, names: tuple[str, str]) -> Part:
     """Held-out canonical correlations with the thresholds, and what of each side is not shared."""
     if not found.correlations:
         return Part("")
@@ -164,15 +165,15 @@ def directions(found: Sameness, names: tuple[str, str]) -> Part:
     )
     words = (
         f"A direction is shared where its correlation exceeds {short(least)}, which is 0.05 or three "
-        f"standard errors, and encoders are related where one exceeds {short(strong)}. That the largest is "
-        f"chance, corrected for their number, has {p_text(found.p)}."
+        f"standard errors, and shows a relation above {short(strong)}. Wrong pairings are as closely related "
+        f"with {p_text(found.p)}."
     )
     tone = "good" if found.shared == narrow else "fair" if found.shared else "poor"
     head = lead("Shared directions", sentence, key=count, of="directions are shared", tone=tone)
     return Part(section("directions", head, grid([chart]), note(words)), [chart])
 
 
-def map_of(found: Sameness) -> Part:
+def map_of(found: EncoderComparison) -> Part:
     """The spectrum of W, or why there is none."""
     if found.map is None:
         if found.verdict == "too-few":
@@ -200,13 +201,13 @@ def map_of(found: Sameness) -> Part:
     return Part(section("map", head, grid([chart]), note(words)), [chart])
 
 
-def every_number(found: Sameness, names: tuple[str, str]) -> Part:
+def every_number(found: EncoderComparison, names: tuple[str, str]) -> Part:
     """All numbers in tables, and what was left out."""
     tables = []
     rows = [
         _r2_row(name, one, chance)
         for name, one, chance in (
-            ("R² of the second by a rotation", found.rotation, found.rotation_chance),
+            ("R² of the second by a rotation", found.rotation, None),
             ("R² of the second by a linear map", found.linear, found.linear_chance),
             ("R² of the first by a linear map back", found.back, None),
         )
@@ -224,7 +225,8 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
         "states required": found.required,
         "pairs needed": found.pairs_needed,
         "shared directions": found.shared if found.correlations else None,
-        "p of the largest correlation": found.p if found.correlations else None,
+        "p of any relation": found.p if found.correlations else None,
+        "R² of the worst direction": found.worst,
     }
     if found.map is not None:
         shape = MapShape.of(found.spectrum)
@@ -257,7 +259,7 @@ def every_number(found: Sameness, names: tuple[str, str]) -> Part:
     return Part(section("numbers", head, footnotes, *tables))
 
 
-def _ranks(found: Sameness) -> list[str]:
+def _ranks(found: EncoderComparison) -> list[str]:
     """Correlations and singular values by rank, the first ones of many."""
     if not found.correlations:
         return []
@@ -282,9 +284,9 @@ def _table(
     return table_section(ShownTable(name, title, list(zip(titles, numeric, strict=True)), rows, note))
 
 
-def _r2_row(name: str, one: Explained, chance: Chance | None) -> tuple[Shown, ...]:
+def _r2_row(name: str, one: HeldOutR2, chance: PairingNull | None) -> tuple[Shown, ...]:
     beside = (None,) * 4 if chance is None else (chance.mean, chance.largest, chance.p, chance.draws)
-    return Shown(name), *map(cell, (one.r2.estimate, one.r2.low, one.r2.high, one.best, *beside))
+    return Shown(name), *map(cell, (one.r2.estimate, one.r2.low, one.r2.high, one.asymptotic, *beside))
 
 
 def _side_row(name: str, side: EncoderSide) -> tuple[Shown, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.sharing import HeadScore, Sharing
+from isojepa.alignment.probe_transfer import ProbeScore, ProbeTransfer
 from isojepa.report.aligning.page import Part, cell, note, r2_text, write_parts
 from isojepa.report.aligning.spectrum import MapShape, spectrum_chart
 from isojepa.report.charts import grid
@@ -33,7 +33,7 @@ _COLUMNS = ("head", "accuracy", "low", "high", "less own", "low", "high")
 def write_transfer(
     path: str | Path,
     fitted: AlignmentMap,
-    scores: Sharing,
+    scores: ProbeTransfer,
     *,
     title: str = "a probe for another encoder",
     backwards: bool = False,
@@ -85,7 +85,7 @@ def _verdict(lost: float) -> str:
     return f"The transferred probe loses {100 * lost:.1f} points against the encoder’s own."
 
 
-def _heads(scores: Sharing) -> Part:
+def _heads(scores: ProbeTransfer) -> Part:
     scored = [one for one in scores.scores if not one.reason]
     bars = "".join(
         f'<div class="degree"><span>{escape(one.head)}</span><div>'
@@ -109,7 +109,7 @@ def _heads(scores: Sharing) -> Part:
     return Part(section("heads", head, figure, note(words), table_section(table)))
 
 
-def _row(one: HeadScore) -> tuple[Shown, ...]:
+def _row(one: ProbeScore) -> tuple[Shown, ...]:
     apart = (None, None, None) if one.head == "own" else (one.difference, *one.difference_interval)
     return Shown(one.head), *map(cell, (one.accuracy, *one.interval, *apart))
 

@@ -19,7 +19,7 @@ from torch import nn
 from isojepa import runs
 from isojepa.alignment import compare
 from isojepa.alignment.maps import AlignmentMap
-from isojepa.alignment.sharing import share_probe
+from isojepa.alignment.probe_transfer import share_probe
 from isojepa.config import Config
 from isojepa.data.images.image_sets import Stack
 from isojepa.data.images.source import ImageObservers, Images, Observer
@@ -214,8 +214,8 @@ def _related(
     varying = [rows.std(0) > 1e-6 * rows.std() for rows in fitted]
     x, y = (rows[:, columns] for rows, columns in zip(fitted, varying, strict=True))
     a, b = (rows[:, columns] for rows, columns in zip(held, varying, strict=True))
-    linear = AlignmentMap("ridge", standardise=False).fit(x, y)
-    turned = AlignmentMap("scaled_procrustes", standardise=False).fit(x, y)
+    linear = AlignmentMap("ridge", standardize=False).fit(x, y)
+    turned = AlignmentMap("scaled_procrustes", standardize=False).fit(x, y)
     scores = compare(a, b, map=AlignmentMap("ridge").fit(x, y), ids=ids, ks=(10,))
     return {
         "linear": linear.score(a, b),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from isojepa.alignment.sharing import share_probe
+from isojepa.alignment.probe_transfer import share_probe
 from isojepa.data.images.image_sets import ImageSubset
 from isojepa.data.images.source import ImageObservers
 from isojepa.data.observers import environment

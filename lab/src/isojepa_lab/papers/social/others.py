@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.alignment import AlignmentMap, Hub, cycles, fit_pairwise, same
+from isojepa.alignment import AlignmentMap, SharedSpace, cycles, fit_pairwise, same
 from isojepa.alignment import measure as score
 from isojepa.data.images.image_sets import ImageSet, Stack
 from isojepa.data.images.source import open_images
@@ -156,10 +156,10 @@ def _whole(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
 
 def _together(rows: list[np.ndarray]) -> dict[str, float]:
     """Direct maps, cycles of them, and translations through hubs, all held out."""
-    shared = fit_pairwise(rows, standardise=False)
+    shared = fit_pairwise(rows, standardize=False)
     direct = shared.scores()
     numbers = {"direct": fmean(one.estimate for one in direct.values())}
-    for name, hub in (("turned", Hub()), ("white", Hub("linear", shrinkage=SHRINKAGE))):
+    for name, hub in (("turned", SharedSpace()), ("white", SharedSpace("linear", shrinkage=SHRINKAGE))):
         hub.fit(shared.fitted.rows)
         for form, expected in (("", False), ("_expected", True)):
             through = shared.hub_scores(hub, expected=expected)

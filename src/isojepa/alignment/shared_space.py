@@ -1,47 +1,57 @@
-r"""A hub: one space that n encoders of the same states speak through, by n maps and not n (n - 1).
+r"""A space shared by n encoders of the same states: n maps in place of n (n - 1).
 
 Rows X_i of encoder i are centered, and made Z_i = X_i A_i with
 
     rotation    A_i = I / s_i, s_i^2 the total variance:      encoders that are rotations of each other
     linear      A_i = ((1 - a) S_i + a tr(S_i) / d_i I)^(-1/2), S_i the covariance, a the shrinkage:
-                encoders that are invertible linear maps of each other; 1 would be a rotation
+                encoders that are invertible linear maps of each other
 
-and turned into one space by generalised Procrustes analysis (`consensus`):
+Generalized Procrustes analysis finds Q_i (d_i, h) with orthonormal rows, h the largest width, that minimize
 
-    to the hub     t = (x - mean) A_i Q_i          back     x = t Q_i^T A_i^+ + mean
+    loss = sum_i |Z_i Q_i - M|^2 / n,     M = mean_i Z_i Q_i.
 
-The hub is as wide as the widest encoder, so that back is the inverse of to, and going round any cycle through
-the hub is the identity: exactly for an encoder whose directions all vary and fit, on the span of those that
-do for others. White rows of two encoders in the hub are their canonical variates.
+Each Q_i in turn is set to U V^T of the singular value decomposition of sum_{j != i} Z_i^T Z_j Q_j, so that
+the loss never rises (Gower 1975; ten Berge 1977). Of several starts the best is taken: the leading
+eigenvectors of all products, each block made orthonormal (exact for rotations; MAXVAR generalized canonical
+correlations for white rows, Kettenring 1971), and rotations to each of the first four embeddings. Then
 
-A translation of that kind takes what two encoders share in part for shared. `expected=True` shrinks each axis
-of the hub to what is expected of the target given the source, by one factor for each axis: the covariance of
-t_a and t_b along axis k is l_ak l_bk, and t_bk is expected to be l_ak l_bk / var(t_ak) t_ak. That predicts
-better, and no longer goes round to the identity.
+    to the space     t = (x - mean) A_i Q_i          back     x = t Q_i^T A_i^+ + mean
+
+and any cycle of maps through the space is the identity, on the directions that the encoders have in common.
+
+`expected=True` shrinks each axis k to the expectation of the target given the source, by one common factor:
+the covariance of t_a and t_b is l_ak l_bk, so t_bk is expected to be l_ak l_bk / var(t_ak) t_ak. That
+predicts better where encoders share a direction in part; cycles are then no longer the identity.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 
-from isojepa.alignment.consensus import find_consensus, orthonormal
-from isojepa.alignment.fits import GramSpectrum
-from isojepa.alignment.gathering import Gathered, gather
-from isojepa.alignment.rows import as_rows, constant
+from isojepa.alignment.closed_forms import GramSpectrum
+from isojepa.alignment.pairs import EncoderRows, as_rows, constant, gather
+from isojepa.io import parse_json
+from isojepa.training.checkpoints import load_tensors, save_tensors
 from isojepa.validation import check_number, choose, short_repr, validate_types
+from isojepa.version import __version__
 
 KINDS = {
     "rotation": "encoders turned into one space",
     "linear": "encoders made white and turned into one space",
 }
-_SWEEPS = 50  # of the loadings
+_LOADING_SWEEPS = 50
+_MIN_RISE, _MAX_SWEEPS = 1e-12, 2000  # relative rise of the agreement below which sweeps end, and their limit
+_COMPARED_SWEEPS, _START_ENCODERS = 10, 4  # sweeps after which starts are compared; encoders to start from
 
 
 @dataclass(frozen=True)
-class Spoke:
+class EncoderMap:
     """The maps of one encoder to the hub and back.
 
     Attributes:
@@ -69,7 +79,7 @@ class Spoke:
         return width <= self.to.shape[1] and bool(np.linalg.matrix_rank(self.to) == width)
 
 
-class Hub:
+class SharedSpace:
     """One space for several encoders.
 
     Args:
@@ -78,13 +88,13 @@ class Hub:
 
     Attributes:
         spokes: maps by the name of the encoder.
-        losses: of generalised Procrustes analysis, after each sweep; converged whether it stopped by itself.
+        losses: of generalized Procrustes analysis, after each sweep; converged whether it stopped by itself.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(200, 3))
         >>> one, two, three = (z @ rng.normal(size=(3, 3)) + rng.normal(size=3) for _ in range(3))
-        >>> hub = Hub("linear").fit({"one": one, "two": two})
+        >>> hub = SharedSpace("linear").fit({"one": one, "two": two})
         >>> hub.add("three", three[:50], {"two": two[:50]}).names
         ['one', 'two', 'three']
         >>> bool(np.allclose(hub.translate("one", "three", one), three))
@@ -98,7 +108,7 @@ class Hub:
         if kind == "rotation" and shrinkage:
             raise ValueError(f"shrinkage goes with kind='linear', got {shrinkage} with kind='rotation'")
         self.kind, self.shrinkage = kind, float(shrinkage)
-        self.spokes: dict[str, Spoke] = {}
+        self.spokes: dict[str, EncoderMap] = {}
         self.losses: list[float] = []
         self.converged = False
 
@@ -116,7 +126,7 @@ class Hub:
         found = gather(encoders, ids, partial=partial)
         white = {name: _Whitening.of(name, rows, self) for name, rows in found.rows.items()}
         rows = {name: white[name].apply(part) for name, part in found.rows.items()}
-        consensus = find_consensus(list(rows.values()))
+        consensus = generalized_procrustes(list(rows.values()))
         turned = [part @ q for part, q in zip(rows.values(), consensus.rotations, strict=True)]
         loadings, variances = _loadings(turned)
         self.losses, self.converged = consensus.losses, consensus.converged
@@ -222,24 +232,22 @@ class Hub:
 
     def save(self, path: str | Path) -> None:
         """Write all maps to a safetensors file."""
-        from isojepa.alignment.hub_files import save_hub
 
         self._fitted()
         save_hub(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> "Hub":
+    def load(cls, path: str | Path) -> "SharedSpace":
         """Read what `save` wrote.
 
         Raises:
             ValueError: the file is missing, damaged, or something else.
         """
-        from isojepa.alignment.hub_files import load_hub
 
         return load_hub(Path(path))
 
     def __repr__(self) -> str:
-        return f"Hub(kind={self.kind!r}, shrinkage={self.shrinkage:g}, encoders={self.names!r})"
+        return f"SharedSpace(kind={self.kind!r}, shrinkage={self.shrinkage:g}, encoders={self.names!r})"
 
     def _targets(
         self,
@@ -258,7 +266,7 @@ class Hub:
         total, count = np.zeros((len(everything), self.width)), np.zeros(len(everything))
         found = {}
         for partner, theirs in partners.items():
-            pair: Gathered
+            pair: EncoderRows
             if partner_ids is None:
                 pair = gather({name: everything, partner: theirs})
                 at = np.arange(len(everything))
@@ -302,12 +310,12 @@ class Hub:
         spread, usual_spread = _roots(one.T @ one / rows), _roots(there)
         return spread[0] @ usual_spread[1], usual_spread[0] @ spread[1]
 
-    def _fitted(self) -> dict[str, Spoke]:
+    def _fitted(self) -> dict[str, EncoderMap]:
         if not self.spokes:
             raise ValueError("the hub must be fitted first, got none")
         return self.spokes
 
-    def _spoke(self, name: str) -> Spoke:
+    def _spoke(self, name: str) -> EncoderMap:
         return choose("encoder", name, self._fitted())
 
     @staticmethod
@@ -327,7 +335,7 @@ class _Whitening:
     back: np.ndarray
 
     @classmethod
-    def of(cls, name: str, rows: np.ndarray, hub: Hub) -> "_Whitening":
+    def of(cls, name: str, rows: np.ndarray, hub: SharedSpace) -> "_Whitening":
         mean, width = rows.mean(0), rows.shape[1]
         told = short_repr(name)
         if constant(rows.std(0), mean).all():
@@ -350,8 +358,8 @@ class _Whitening:
     def apply(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray((rows - self.mean) @ self.to)
 
-    def spoke(self, there: np.ndarray, back: np.ndarray, offset: np.ndarray, *rest: Any) -> Spoke:
-        return Spoke(self.mean, offset, self.to @ there, back @ self.back, *rest)
+    def spoke(self, there: np.ndarray, back: np.ndarray, offset: np.ndarray, *rest: Any) -> EncoderMap:
+        return EncoderMap(self.mean, offset, self.to @ there, back @ self.back, *rest)
 
 
 def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -372,7 +380,7 @@ def _loadings(turned: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     # what one factor could not have, axes that do not go together on average, has none
     together = products.sum((0, 1)) / (count * (count - 1))
     loading = np.sqrt(np.maximum(together, 0.0)) * np.ones((count, 1))
-    for _ in range(_SWEEPS):
+    for _ in range(_LOADING_SWEEPS):
         for i in range(count):
             others = np.arange(count) != i
             above = (products[i, others] * loading[others]).sum(0)
@@ -383,3 +391,170 @@ def _loadings(turned: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def _list(names: Any) -> str:
     return ", ".join(short_repr(name) for name in names) or "none"
+
+
+@dataclass(frozen=True)
+class ProcrustesConsensus:
+    """Rotations into one space, whose axes are the principal ones of M.
+
+    Attributes:
+        rotations: (d_i, h) of each.
+        losses: after each sweep, the beginning's first.
+        converged: whether it stopped by itself.
+    """
+
+    rotations: list[np.ndarray]
+    losses: list[float]
+    converged: bool
+
+
+def generalized_procrustes(rows: Sequence[np.ndarray]) -> ProcrustesConsensus:
+    """Generalised Procrustes analysis of centered rows (n, d_i) in float64.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z = rng.normal(size=(50, 3)) * [3, 2, 1]
+        >>> turned = [z @ np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(4)]
+        >>> found = generalized_procrustes([part - part.mean(0) for part in turned])
+        >>> found.converged, abs(found.losses[-1]) < 1e-9
+        (True, True)
+    """
+    widths = [part.shape[1] for part in rows]
+    wide = torch.from_numpy(np.concatenate(rows, axis=1))
+    products = (wide.T @ wide).numpy() / len(rows[0])
+    work = Sweeps(products, widths)
+    found = []
+    for begin in work.beginnings():
+        ends = [work.loss(begin)]
+        turned = begin
+        for _ in range(_COMPARED_SWEEPS):
+            turned = work.sweep(turned)
+            ends.append(work.loss(turned))
+        found.append((turned, ends))
+    best, losses = min(found, key=lambda pair: pair[1][-1])
+    converged = False
+    for _ in range(_MAX_SWEEPS):
+        best = work.sweep(best)
+        losses.append(work.loss(best))
+        if losses[-2] - losses[-1] <= _MIN_RISE * work.size:
+            converged = True
+            break
+    return ProcrustesConsensus(work.on_axes(best), losses, converged)
+
+
+class Sweeps:
+    """What every sweep over the embeddings needs.
+
+    Args:
+        products: (sum d_i, sum d_i) of all columns, over the number of rows.
+        widths: d_i.
+    """
+
+    def __init__(self, products: np.ndarray, widths: Sequence[int]) -> None:
+        ends = np.cumsum([0, *widths])
+        self.products, self.width = products, max(widths)
+        self.places = [slice(start, end) for start, end in pairwise(ends)]
+        self.size = float(np.trace(products))
+
+    def sweep(self, rotations: np.ndarray) -> np.ndarray:
+        """Each in turn the best for the others; stacked, (sum d_i, h)."""
+        turned = rotations.copy()
+        for place in self.places:
+            theirs = self.products[place] @ turned - self.products[place, place] @ turned[place]
+            turned[place] = orthonormal(theirs)
+        return turned
+
+    def loss(self, rotations: np.ndarray) -> float:
+        """sum_i |Z_i Q_i - M|^2 / n."""
+        common = float((rotations * (self.products @ rotations)).sum()) / len(self.places)
+        return self.size - common
+
+    def beginnings(self) -> list[np.ndarray]:
+        """Stacked rotations to start from."""
+        _, vectors = torch.linalg.eigh(torch.from_numpy(self.products))
+        leading = vectors.numpy()[:, ::-1][:, : self.width]
+        found = [np.concatenate([orthonormal(leading[place]) for place in self.places])]
+        for center in self.places[:_START_ENCODERS]:
+            one = np.eye(center.stop - center.start, self.width)
+            found.append(
+                np.concatenate(
+                    [
+                        one if place == center else orthonormal(self.products[place, center] @ one)
+                        for place in self.places
+                    ]
+                )
+            )
+        return found
+
+    def on_axes(self, rotations: np.ndarray) -> list[np.ndarray]:
+        """The same in the principal axes of M, which turns all alike; the largest entries are positive."""
+        common = rotations.T @ self.products @ rotations
+        _, axes = np.linalg.eigh((common + common.T) / 2)
+        turned = rotations @ axes[:, ::-1]
+        largest = turned[np.abs(turned).argmax(0), np.arange(self.width)]
+        turned = turned * np.where(largest < 0, -1.0, 1.0)
+        return [turned[place] for place in self.places]
+
+
+def orthonormal(matrix: np.ndarray) -> np.ndarray:
+    """The nearest matrix with orthonormal rows, or columns if there are more rows."""
+    u, _, vt = torch.linalg.svd(torch.from_numpy(np.ascontiguousarray(matrix)), full_matrices=False)
+    return np.asarray((u @ vt).numpy())
+
+
+_NOTE = "isojepa-hub"
+_TENSORS = ("mean", "offset", "to", "back", "loading", "variance")
+
+
+def save_hub(hub: "SharedSpace", path: Path) -> None:
+    """Write a fitted hub; nothing is lost."""
+    tensors = {
+        f"{number}.{name}": torch.as_tensor(getattr(spoke, name), dtype=torch.float64)
+        for number, spoke in enumerate(hub.spokes.values())
+        for name in _TENSORS
+    }
+    notes = {
+        "version": __version__,
+        "kind": hub.kind,
+        "shrinkage": hub.shrinkage,
+        "losses": hub.losses,
+        "converged": hub.converged,
+        "encoders": [{"name": name, "pairs": spoke.pairs} for name, spoke in hub.spokes.items()],
+    }
+    save_tensors(path, tensors, {_NOTE: json.dumps(notes, allow_nan=False)})
+
+
+def load_hub(path: Path) -> "SharedSpace":
+    """Read a hub, looking at all of it first.
+
+    Raises:
+        ValueError: the file is missing, damaged, or no hub.
+    """
+
+    tensors, header = load_tensors(path)
+    if _NOTE not in header:
+        raise ValueError(f"{path} must be a hub that isojepa saved, got another safetensors file")
+    try:
+        notes = parse_json(header[_NOTE].encode())
+        hub = SharedSpace(notes["kind"], shrinkage=notes["shrinkage"])
+        hub.losses, hub.converged = [float(loss) for loss in notes["losses"]], bool(notes["converged"])
+        encoders = [(str(one["name"]), int(one["pairs"])) for one in notes["encoders"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} has notes that cannot be read: {error}") from error
+    wanted = {f"{number}.{name}" for number in range(len(encoders)) for name in _TENSORS}
+    if set(tensors) != wanted or len({name for name, _ in encoders}) != len(encoders) or not encoders:
+        raise ValueError(f"{path} is damaged: its tensors are not those of its encoders")
+    hub_width = tensors["0.offset"].numel()
+    for number, (name, pairs) in enumerate(encoders):
+        own = {part: tensors[f"{number}.{part}"] for part in _TENSORS}
+        width = own["mean"].numel()
+        shapes = {"mean": (width,), "to": (width, hub_width), "back": (hub_width, width)}
+        for part, tensor in own.items():
+            fits = tuple(tensor.shape) == shapes.get(part, (hub_width,)) and tensor.is_floating_point()
+            if not fits or not bool(tensor.isfinite().all()):
+                raise ValueError(
+                    f"{path} is damaged: {part} of encoder {number} does not fit, or is not finite"
+                )
+        arrays = {part: tensor.double().numpy().copy() for part, tensor in own.items()}
+        hub.spokes[name] = EncoderMap(**arrays, pairs=pairs)
+    return hub
