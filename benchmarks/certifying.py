@@ -25,7 +25,7 @@ print(json.dumps({"seconds": seconds, "mib": peak_mib() - before, "grade": certi
 LONG = """
 import json, time
 import isojepa as ij
-from isojepa.certificates import read_array
+from isojepa.data.array_files import read_array
 from measure import forget_peak, peak_mib
 import numpy as np
 ij.certify(np.random.default_rng(0).standard_normal((200, 4)), rho=0.95)

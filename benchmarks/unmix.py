@@ -52,7 +52,7 @@ LONG = """
 import json, time
 import numpy as np
 import isojepa as ij
-from isojepa.certificates import read_array
+from isojepa.data.array_files import read_array
 from measure import forget_peak, peak_mib
 ij.unmix(np.random.default_rng(0).laplace(size=(20_000, 64)), straighten=False)
 before = forget_peak()

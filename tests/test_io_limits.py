@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from isojepa import io
-from isojepa.certificates import read_named
 from isojepa.cli import main
 from isojepa.data import files as archives
+from isojepa.data.array_files import read_named
 from isojepa.io import (
     open_plain,
     parse_json,

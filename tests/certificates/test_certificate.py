@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 import isojepa as ij
-from isojepa.certificates import read_array, read_named
+from isojepa.data.array_files import read_array, read_named
 from isojepa.io import to_jsonable
 
 

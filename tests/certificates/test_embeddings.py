@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from isojepa.certificates import embeddings as module
-from isojepa.certificates import read_array, read_named
 from isojepa.certificates.embeddings import Embeddings, real_array
+from isojepa.data.array_files import read_array, read_named
 
 
 @pytest.fixture

@@ -387,7 +387,7 @@ def align(
 
     Args:
         first, second: rows (n, p), (n, q), of the same states in one order.
-        kind: of `AlignmentMap`; by default "scaled_procrustes" if the two agree up to a rotation, else "ridge".
+        kind: of `AlignmentMap`; by default "scaled_procrustes" where `same` finds a rotation, else "ridge".
         ids: (n,) state of each row.
         seed: of the comparison.
 

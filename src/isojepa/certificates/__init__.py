@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from isojepa.certificates.embeddings import Embeddings, NotFinite
     from isojepa.certificates.gaussianity import Examination, examine
     from isojepa.certificates.lags import LagSpectrum, measure_lags
-    from isojepa.certificates.left_out import LeftOut
     from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.named import NamedAxis, NamedLatents
-    from isojepa.certificates.reading import read_array, read_embeddings, read_named
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -48,7 +46,6 @@ __all__ = [
     "Examination",
     "Interval",
     "LagSpectrum",
-    "LeftOut",
     "Line",
     "MaximalCorrelation",
     "Mode",
@@ -77,7 +74,4 @@ __all__ = [
     "predict_embedding",
     "predict_process",
     "predict_r2",
-    "read_array",
-    "read_embeddings",
-    "read_named",
 ]

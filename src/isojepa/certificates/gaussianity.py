@@ -23,7 +23,7 @@ from torch import Tensor
 
 from isojepa import ranks
 from isojepa.certificates.embeddings import Embeddings
-from isojepa.certificates.reading import read_embeddings
+from isojepa.data.array_files import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
 from isojepa.objectives.gaussianity.epps_pulley import plain_epps_pulley, plain_slopes

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from isojepa.certificates.embeddings import Embeddings, to_float64
-from isojepa.certificates.left_out import leave_out
-from isojepa.certificates.reading import read_array, read_named, split_name
+from isojepa.data.array_files import read_array, read_named, split_name, warn
 from isojepa.data.batch import Batch
 from isojepa.data.source import Source, Streams, finite, held_out, ordered
 from isojepa.data.trajectories import Trajectories
@@ -131,7 +130,7 @@ def of_paths(paths: Sequence[Any], latents: Any, drop: bool) -> tuple[Embeddings
     lengths = [len(path) for path in paths]
     length, kept = h.block.shape[:2]
     if kept * length < sum(lengths):
-        leave_out(
+        warn(
             f"the spectrum without latents looks at the first {length} steps of {kept} of the {len(paths)} "
             f"paths, {kept * length} of {sum(lengths)} steps: it compares paths of one length; all else uses "
             "every step"

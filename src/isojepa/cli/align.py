@@ -25,10 +25,9 @@ from isojepa.alignment.pairs import as_rows, constant, split_states
 from isojepa.alignment.pairwise import Cycle, Pairwise, cycles, fit_pairwise
 from isojepa.alignment.sameness import EncoderComparison, HeldOutR2, PairingNull, same
 from isojepa.alignment.shared_space import SharedSpace
-from isojepa.certificates import read_array, read_embeddings
-from isojepa.certificates.left_out import leave_out
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.cli.sources import Embedded, EmbeddingSource
+from isojepa.data.array_files import read_array, read_embeddings, warn
 from isojepa.io import make_folder
 from isojepa.statistics.intervals import Interval
 from isojepa.statistics.splits import Split
@@ -414,7 +413,7 @@ def varied(name: str, rows: np.ndarray, split: Split) -> np.ndarray:
     if flat.all():
         raise ValueError(f"{name} must vary, got equal rows: the encoder has collapsed")
     if flat.any():
-        leave_out(f"{int(flat.sum())} constant columns of {name} were left out")
+        warn(f"{int(flat.sum())} constant columns of {name} were left out")
     return np.asarray(columns[:, ~flat])
 
 

@@ -20,13 +20,11 @@ from isojepa.certificates import (
     certify,
     certify_dynamics,
     format_value,
-    read_array,
-    read_named,
 )
 from isojepa.certificates.grades import satisfies
-from isojepa.certificates.reading import read_actions
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar, width_of
 from isojepa.cli.sources import embed_array, load_callable
+from isojepa.data.array_files import read_actions, read_array, read_named
 from isojepa.data.source import Source
 from isojepa.data.world import WorldSpec
 from isojepa.importing import is_callable_name

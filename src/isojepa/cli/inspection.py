@@ -10,9 +10,9 @@ import numpy as np
 import tyro
 from torch import nn
 
-from isojepa.certificates import read_array
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.cli.sources import FILES, NORMALS, ImageModel, load_image_model, probe_sets
+from isojepa.data.array_files import read_array
 from isojepa.data.images.image_sets import ImageSet, ImageSubset
 from isojepa.probes.features import features_of
 from isojepa.probes.few_shot import FewShot, common_labels, few_shot

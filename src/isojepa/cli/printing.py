@@ -34,14 +34,14 @@ def print_json(value: Any) -> None:
 @contextlib.contextmanager
 def print_notes() -> Iterator[None]:
     """Context manager: print warnings about omitted data as notes on standard error."""
-    from isojepa.certificates.left_out import LeftOut  # imports torch
+    from isojepa.data.array_files import DataWarning  # imports torch
 
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LeftOut)
+        warnings.simplefilter("always", DataWarning)
         try:
             yield
         finally:
-            notes = [one for one in caught if issubclass(one.category, LeftOut)]
+            notes = [one for one in caught if issubclass(one.category, DataWarning)]
             for note in dict.fromkeys(str(one.message) for one in notes):
                 Console(stderr=True, soft_wrap=True).print(f"note: {note}")
     for one in caught:

@@ -18,9 +18,8 @@ from torch import nn
 
 from isojepa import runs
 from isojepa.alignment.pairs import as_array, match
-from isojepa.certificates import read_array
-from isojepa.certificates.reading import read_embeddings, split_name
 from isojepa.cli.printing import out
+from isojepa.data.array_files import read_array, read_embeddings, split_name
 from isojepa.data.images.augmentations import whole
 from isojepa.data.images.image_sets import ImageSet, ImageSubset
 from isojepa.data.images.source import open_images, splits

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from isojepa.certificates import NamedLatents, read_array, read_named
+from isojepa.certificates import NamedLatents
 from isojepa.certificates.cases import Case, of_arrays
 from isojepa.certificates.embeddings import forget_pages, to_float64
 from isojepa.certificates.named import describe_axes
 from isojepa.cli.certify import print_named
 from isojepa.cli.printing import out, print_json, print_notes, progress_bar
+from isojepa.data.array_files import read_array, read_named
 from isojepa.io import write_whole
 from isojepa.unmixing import Unmixing, unmix
 

@@ -6,6 +6,7 @@ from isojepa.data.as_source import as_source
 from isojepa.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from isojepa.data.array_files import DataWarning, read_actions, read_array, read_embeddings, read_named
     from isojepa.data.as_source import Arrays
     from isojepa.data.batch import Batch
     from isojepa.data.episodes import Episodes, Windows
@@ -36,6 +37,7 @@ __all__ = [
     "Arrays",
     "Batch",
     "Copula",
+    "DataWarning",
     "Episodes",
     "Facts",
     "GoalReaching",
@@ -70,6 +72,10 @@ __all__ = [
     "measure_pairs",
     "principal_components",
     "project",
+    "read_actions",
+    "read_array",
+    "read_embeddings",
     "read_episodes",
+    "read_named",
     "write_episodes",
 ]
