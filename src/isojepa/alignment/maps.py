@@ -27,9 +27,7 @@ import torch
 from torch import nn
 
 from isojepa.alignment.closed_forms import (
-    GENERALIZED,
     KINDS,
-    LEAVE_ONE_OUT,
     PairMoments,
     Variates,
     best_penalty,
@@ -37,7 +35,6 @@ from isojepa.alignment.closed_forms import (
     cca_matrix,
     generalized_cross_validation,
     least_squares_matrix,
-    leave_one_out,
     low_rank_matrix,
     procrustes_matrix,
 )
@@ -49,8 +46,6 @@ from isojepa.training.checkpoints import load_tensors, save_tensors
 from isojepa.validation import Parameters, check_count, check_number, choose, validate_types
 from isojepa.version import __version__
 
-_WORK = 2e12  # multiplications of leave-one-out beyond which generalized cross-validation is used
-_PENALTIES = 20  # that are tried
 _CONSTANT = {"refuse": "say which", "ignore": "map them from and to their mean"}
 
 
@@ -63,8 +58,8 @@ class AlignmentMap(Parameters):
 
     Args:
         kind: "ols", "ridge", "procrustes", "scaled_procrustes", "cca" or "low_rank".
-        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by leaving out
-            each pair ("ridge"; by generalized cross-validation where rows are streamed) or is 0 ("low_rank").
+        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by generalized
+            cross-validation ("ridge") or is 0 ("low_rank").
         standardize: whether columns are scaled to variance 1; they are centered in any case. The nearest
             rotation of two embeddings as they are is asked for without.
         threshold: tau, the largest condition at which W is inverted as it is.
@@ -75,7 +70,7 @@ class AlignmentMap(Parameters):
     Attributes:
         matrix_: W, (out, in), between standardized columns.
         mean_in_, scale_in_, mean_out_, scale_out_: of the columns of the fitted pairs.
-        ridge_: the penalty; chosen_by_ says how it was chosen.
+        ridge_: the penalty.
         rank_: of the kinds that keep some directions; else None.
         pairs_: how many it was fitted on.
 
@@ -95,7 +90,6 @@ class AlignmentMap(Parameters):
     mean_out_: np.ndarray
     scale_out_: np.ndarray
     ridge_: float
-    chosen_by_: str
     rank_: int | None
     pairs_: int
     n_features_in_: int
@@ -135,8 +129,7 @@ class AlignmentMap(Parameters):
         for (where, x), (_, y) in zip(chunks("first", first), chunks("second", second), strict=True):
             moments.add(x, y, None if weights is None else weights[where])
         self._moments: PairMoments | None = None  # a later partial_fit begins anew
-        work = float(len(first)) * first.shape[1] * (second.shape[1] + 1) * _PENALTIES
-        self._solve(moments, (first, second, weights) if work <= _WORK else None)
+        self._solve(moments)
         return self
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
@@ -293,7 +286,7 @@ class AlignmentMap(Parameters):
             moments = vars(self).get("_moments")
             if moments is None:
                 raise MapNotFitted(f"the map must be fitted first, got none when asked for {name}")
-            self._solve(moments, None)
+            self._solve(moments)
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -306,9 +299,7 @@ class AlignmentMap(Parameters):
         if self.rank is not None:
             check_count("rank", self.rank)
 
-    def _solve(
-        self, moments: PairMoments, rows: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None
-    ) -> None:
+    def _solve(self, moments: PairMoments) -> None:
         self._check()
         first, width = moments.first, len(moments.mean)
         penalised = self.kind == "ridge" or (self.kind == "low_rank" and bool(self.ridge))
@@ -330,7 +321,7 @@ class AlignmentMap(Parameters):
         if self.rank is not None and self.rank > min(first, width - first):
             raise ValueError(f"rank must be at most {min(first, width - first)}, got {self.rank}")
         self.rank_ = None
-        self.ridge_, self.chosen_by_ = self._penalty(standard, moments.mean, scale, rows)
+        self.ridge_ = self._penalty(standard)
         if self.kind in ("ols", "ridge"):
             self.matrix_ = least_squares_matrix(standard, self.ridge_)
         elif self.kind == "cca":
@@ -343,26 +334,16 @@ class AlignmentMap(Parameters):
         self.scale_in_, self.scale_out_ = scale[:first].copy(), scale[first:].copy()
         self.pairs_, self.n_features_in_ = moments.rows, first
 
-    def _penalty(
-        self,
-        moments: PairMoments,
-        mean: np.ndarray,
-        scale: np.ndarray,
-        rows: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None,
-    ) -> tuple[float, str]:
-        """The penalty, and how it was chosen."""
-        if self.kind != "ridge" or self.ridge is not None:
-            given = self.ridge if self.kind in ("ridge", "low_rank") else None
-            return (0.0 if given is None else float(given)), "given"
+    def _penalty(self, moments: PairMoments) -> float:
+        """The penalty, by generalized cross-validation unless it is given."""
+        if self.kind not in ("ridge", "low_rank") or (self.kind == "low_rank" and self.ridge is None):
+            return 0.0
+        if self.ridge is not None:
+            return float(self.ridge)
         size = float(np.trace(moments.xx)) / moments.first
         if size <= 0:
             raise ValueError("first must vary, got equal rows")
-        if rows is None:
-            return best_penalty(generalized_cross_validation(moments), size), GENERALIZED
-        first, second, weights = rows
-        x = (np.asarray(first, dtype=np.float64) - mean[: moments.first]) / scale[: moments.first]
-        y = (np.asarray(second, dtype=np.float64) - mean[moments.first :]) / scale[moments.first :]
-        return best_penalty(leave_one_out(x, y, weights, moments), size), LEAVE_ONE_OUT
+        return best_penalty(generalized_cross_validation(moments), size)
 
     def _rows(self, name: str, values: Any, mean: np.ndarray) -> np.ndarray:
         if (width := as_array(name, values).shape[1]) != len(mean):
@@ -388,7 +369,7 @@ def _weights(weights: Any, rows: int) -> np.ndarray:
 
 _NOTE = "isojepa-map"
 _TENSORS = ("matrix", "mean_in", "scale_in", "mean_out", "scale_out")
-_FOUND = ("ridge", "chosen_by", "rank", "pairs")
+_NUMBERS = ("ridge", "rank", "pairs")
 
 
 def save_map(fitted: "AlignmentMap", path: Path, single: bool) -> None:
@@ -400,7 +381,7 @@ def save_map(fitted: "AlignmentMap", path: Path, single: bool) -> None:
     notes = {
         "version": __version__,
         "parameters": fitted.get_params(),
-        **{name: getattr(fitted, f"{name}_") for name in _FOUND},
+        **{name: getattr(fitted, f"{name}_") for name in _NUMBERS},
     }
     save_tensors(path, tensors, {_NOTE: json.dumps(notes, allow_nan=False)})
 
@@ -426,7 +407,7 @@ def load_map(path: Path) -> "AlignmentMap":
     try:
         notes = parse_json(header[_NOTE].encode())
         fitted = AlignmentMap(**notes["parameters"])
-        for name in _FOUND:
+        for name in _NUMBERS:
             setattr(fitted, f"{name}_", notes[name])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} has notes that cannot be read: {error}") from error

@@ -23,7 +23,6 @@ effect, the variance of the accuracy between states over that of as many indepen
 (Agresti & Min 2005), times the root of the design effect.
 """
 
-import copy
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -230,7 +229,7 @@ def transfer_head(head: T, fitted: AlignmentMap, *, backwards: bool = False) -> 
     elif isinstance(head, nn.Module):
         found = nn.Sequential(_layer(backward, head), head)
     elif is_estimator(head):
-        found = carried_estimator(head, backward)
+        found = Translated(head, backward)
     else:
         raise ValueError(
             "head must be a LinearHead, a Logistic, a torch module or an estimator of scikit-learn, got "
@@ -277,58 +276,12 @@ def _filled(weight: np.ndarray, bias: np.ndarray, like: torch.Tensor) -> nn.Line
     return cast(nn.Linear, layer)
 
 
-_LINEAR = {
-    "sklearn.linear_model": (
-        *("LogisticRegression", "LogisticRegressionCV", "RidgeClassifier", "RidgeClassifierCV"),
-        *("SGDClassifier", "Perceptron", "LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV"),
-        *("ElasticNet", "ElasticNetCV", "SGDRegressor", "HuberRegressor", "BayesianRidge"),
-    ),
-    "sklearn.svm": ("LinearSVC", "LinearSVR"),
-}
 _ANSWERS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 def is_estimator(head: Any) -> bool:
     """Whether something is an estimator in scikit-learn's sense: it predicts, and tells its parameters."""
     return callable(getattr(head, "predict", None)) and callable(getattr(head, "get_params", None))
-
-
-def carried_estimator(estimator: Any, backward: LinearMap) -> Any:
-    """A fitted estimator for the rows of the second encoder.
-
-    Args:
-        estimator: fitted on rows of the first.
-        backward: from rows of the second to rows of the first.
-
-    Returns:
-        Of a linear one, alone or behind standardisation, a new estimator of its class; else a `Translated`.
-
-    Raises:
-        ValueError: it is not fitted, or takes rows of another width.
-    """
-    linear, scalers = _unwrapped(estimator)
-    if linear is None:
-        return Translated(estimator, backward)
-    if not hasattr(linear, "coef_"):
-        raise ValueError(f"{type(linear).__name__} must be fitted first, got one without coef_")
-    coef = linear.coef_.toarray() if hasattr(linear.coef_, "toarray") else np.asarray(linear.coef_)
-    weight, bias = np.asarray(coef, np.float64), np.asarray(linear.intercept_, np.float64)
-    for scaler in reversed(scalers):
-        weight = weight if scaler.scale_ is None else weight / scaler.scale_
-        bias = bias if not scaler.with_mean else bias - weight @ scaler.mean_
-    if weight.shape[-1] != backward.matrix.shape[1]:
-        raise ValueError(
-            f"the head must take the {backward.matrix.shape[1]} columns that the map starts from, got "
-            f"{weight.shape[-1]}"
-        )
-    found = copy.deepcopy(linear)
-    found.coef_ = weight @ backward.matrix.T
-    intercept = bias + weight @ backward.offset - found.coef_ @ backward.center
-    found.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
-    found.n_features_in_ = found.coef_.shape[-1]
-    if hasattr(found, "feature_names_in_"):
-        del found.feature_names_in_  # names of the first encoder's columns
-    return found
 
 
 class Translated:
@@ -361,30 +314,6 @@ class Translated:
 
     def __repr__(self) -> str:
         return f"Translated({self.estimator!r})"
-
-
-def _unwrapped(estimator: Any) -> tuple[Any, list[Any]]:
-    """The linear estimator and the scalers before it; None where it is something else."""
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if not isinstance(estimator, Pipeline):
-        return (estimator if _linear(estimator) else None), []
-    steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
-    last, before = steps[-1], steps[:-1]
-    if not all(type(step) is StandardScaler for step in before):
-        return None, []
-    linear, scalers = _unwrapped(last)
-    return linear, [*before, *scalers]
-
-
-def _linear(estimator: Any) -> bool:
-    from importlib import import_module
-
-    kinds = (
-        getattr(import_module(module), name, None) for module, names in _LINEAR.items() for name in names
-    )
-    return type(estimator) in kinds
 
 
 _EACH = 2  # rows that a class needs among those that are fitted

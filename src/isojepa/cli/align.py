@@ -124,7 +124,6 @@ def map_numbers(fitted: Any) -> dict[str, Any]:
         "shape": list(fitted.matrix_.shape),
         "pairs": fitted.pairs_,
         "ridge": fitted.ridge_,
-        "chosen_by": fitted.chosen_by_,
         "rank": fitted.rank_,
         "condition": fitted.condition_,
         "orthogonality": fitted.orthogonality_,
