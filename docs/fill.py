@@ -49,11 +49,11 @@ def quality() -> str:
 
 def published_settings() -> list[str]:
     """What the published settings reach on the spiral, in the study of mixings."""
-    asked = {"settings": "published", "mixing": "spiral", "objective": "SIGReg"}
+    labels = {"settings": "published", "mixing": "spiral", "objective": "SIGReg"}
     rows = json.loads((RESULTS / "mixings.json").read_text())["rows"]
-    own = [row for row in rows if asked.items() <= row["labels"].items()]
-    r2, steps = min(row["scores"]["r2"] for row in own), own[0]["steps"]
-    runs = "one run" if len(own) == 1 else f"{len(own)} runs"
+    published = [row for row in rows if labels.items() <= row["labels"].items()]
+    r2, steps = min(row["scores"]["r2"] for row in published), published[0]["steps"]
+    runs = "one run" if len(published) == 1 else f"{len(published)} runs"
     return [
         f"The published settings, {steps:,} steps, reach R² {r2:.4f} on the spiral here, in {runs} of",
         "[mixings](docs/results/mixings.md).",
@@ -172,10 +172,10 @@ def adversaries() -> str:
 
     rows = Rows(read_evidence(RESULTS / "adversaries.json").rows)
     lines = [
-        "| rule | asked | answered | wrong | beyond its condition | truth unknown |",
+        "| rule | labels | answered | wrong | beyond its condition | truth unknown |",
         "|---|---|---|---|---|---|",
     ]
-    keys = ("rule", "asked", "answered", "wrong", "beyond", "unjudged")
+    keys = ("rule", "labels", "answered", "wrong", "beyond", "unjudged")
     lines += [f"| {' | '.join(str(line[key]) for key in keys)} |" for line in summary(rows)]
     kinds = len(rows.by("adversary"))
     return "\n".join([*lines, "", f"{kinds} kinds of embeddings; `make adversaries` makes the table."])
@@ -199,9 +199,9 @@ def scaling() -> str:
         for name, digits in methods.items():
             r2 = mean([row for row in rows if row.labels["method"] == name], "r2")
             cells.append("" if r2 is None else f"{r2:.{digits}f}")
-            known = beside(name, dim)
+            reference = beside(name, dim)
             if name != "InfoNCE, sliced":
-                cells.append("" if known is None else f"{known.r2_h_to_z:.{digits}f}")
+                cells.append("" if reference is None else f"{reference.r2_h_to_z:.{digits}f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -225,17 +225,17 @@ def found() -> str:
 
 def costs() -> str:
     """What a step costs, as measured and fitted."""
-    found = json.loads((RESULTS / "scale.json").read_text())
-    model = found["model"]
+    costs_measured = json.loads((RESULTS / "scale.json").read_text())
+    model = costs_measured["model"]
     lines = ["| piece | µs per state | µs per step | worst misfit |", "|---|---|---|---|"]
     for piece in ("compute", "loss", "load"):
         state, step, misfit = (model[f"{piece}_{what}"] for what in ("per_state", "per_step", "misfit"))
         lines.append(f"| {piece} | {1e6 * state:.2f} | {1e6 * step:.0f} | {misfit:.0%} |")
     lines.append(f"| optimiser | | {1e6 * model['optimizer_per_step']:.0f} | |")
     lines += ["", "| exchange | ranks | measured, µs | by the model, µs |", "|---|---|---|---|"]
-    for row in found["measured"]:
+    for row in costs_measured["measured"]:
         for name, seconds in row.get("exchange", {}).items():
-            size = f"{4 * found['setting']['numbers'][name]:,} bytes"
+            size = f"{4 * costs_measured['setting']['numbers'][name]:,} bytes"
             by_model = 1e6 * row["foretold"][name]
             lines.append(f"| {size} | {row['ranks']} | {1e6 * seconds:.0f} | {by_model:.0f} |")
     return "\n".join(lines)
@@ -261,17 +261,17 @@ def carried() -> str:
 
 def fuzz() -> str:
     """What became of fuzzed inputs, by where they entered."""
-    found = json.loads((RESULTS / "fuzz.json").read_text())
-    kinds = list(found["total"])
+    counts_by = json.loads((RESULTS / "fuzz.json").read_text())
+    kinds = list(counts_by["total"])
     lines = [f"| where it enters | inputs | {' | '.join(kinds)} |", "|---|" + "---|" * (1 + len(kinds))]
-    for name, counts in found["surfaces"].items():
+    for name, counts in counts_by["surfaces"].items():
         cells = " | ".join(f"{counts[kind]:,}" for kind in kinds)
         lines.append(f"| {name} | {counts['inputs']:,} | {cells} |")
-    total = " | ".join(f"{found['total'][kind]:,}" for kind in kinds)
-    lines.append(f"| all | {found['inputs']:,} | {total} |")
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    most = f"{found['peak_megabytes']:,} MB at most"
-    lines += ["", f"Seed {found['seed']}, {most}, {found['seconds']:,.0f} s; {versions}."]
+    total = " | ".join(f"{counts_by['total'][kind]:,}" for kind in kinds)
+    lines.append(f"| all | {counts_by['inputs']:,} | {total} |")
+    versions = ", ".join(f"{name} {version}" for name, version in counts_by["versions"].items())
+    most = f"{counts_by['peak_megabytes']:,} MB at most"
+    lines += ["", f"Seed {counts_by['seed']}, {most}, {counts_by['seconds']:,.0f} s; {versions}."]
     return "\n".join(lines)
 
 
@@ -330,12 +330,12 @@ def fill(text: str, blocks: dict[str, Callable[[], str]]) -> str:
 
 def main() -> None:
     """Write the pages, or check them."""
-    wanted = [argument for argument in sys.argv[1:] if argument != "--check"]
-    unknown = set(wanted) - set(PAGES)
+    pages = [argument for argument in sys.argv[1:] if argument != "--check"]
+    unknown = set(pages) - set(PAGES)
     if unknown:
         raise SystemExit(f"pages must be of {', '.join(PAGES)}, got {', '.join(sorted(unknown))}")
     for name, blocks in PAGES.items():
-        if wanted and name not in wanted:
+        if pages and name not in pages:
             continue
         page = ROOT / name
         before = page.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Stress by other states, widths, seeds and neighbourhoods."""
+"""Stress by other states, widths, seeds and neighborhoods."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_seeds_are_averaged_at_one_split():
         seeds([])
 
 
-def test_neighbourhoods_of_several_sizes_are_predicted():
+def test_neighborhoods_of_several_sizes_are_predicted():
     first, second = pairs(1000, 8, 8)
     curve = neighborhoods(first, second, ks=(1, 10, 50), plan=QUICK)
     assert [point.x for point in curve.points] == [1, 10, 50]

@@ -84,8 +84,8 @@ def write_alignment(
     Example:
         >>> from isojepa.alignment import compare
         >>> x = np.random.default_rng(0).normal(size=(200, 4))
-        >>> found = Alignment(["left", "right"], {(0, 1): compare(x, x[:, ::-1], ks=(1, 5))})
-        >>> write_alignment(getfixture("tmp_path") / "align.html", found) > 10_000
+        >>> page = Alignment(["left", "right"], {(0, 1): compare(x, x[:, ::-1], ks=(1, 5))})
+        >>> write_alignment(getfixture("tmp_path") / "align.html", page) > 10_000
         True
     """
     if len(embeddings) not in (0, len(alignment.names)):
@@ -96,7 +96,7 @@ def write_alignment(
     parts = [
         alignment_sections.overview(alignment.names, alignment.pairs, alignment.verdicts),
         score_sections.scores(signs, alignment.pairs),
-        alignment_sections.neighbourhoods(signs, alignment.pairs),
+        alignment_sections.neighborhoods(signs, alignment.pairs),
         alignment_sections.maps(signs, alignment.pairs),
         *_seen(alignment, embeddings, (ids, labels, classes, pictures), seed),
         alignment_sections.layers(alignment.names, alignment.layers),
@@ -188,7 +188,7 @@ def _tiles(alignment: Alignment) -> dict[str, Tile]:
         values = [one.aligned[name].value for one in scores_of_pairs if name in one.aligned]
         chance = scores_of_pairs[0].aligned[name].chance
         caption = "neighbors that differ" + ("" if chance is None else f"; by chance {short(chance)}")
-        tiles[name] = Tile("neighbourhoods", _range(values, short), caption, "plain")
+        tiles[name] = Tile("neighborhoods", _range(values, short), caption, "plain")
     return tiles
 
 

@@ -1,4 +1,4 @@
-"""The sections of an alignment: pairs, scores, neighbourhoods, maps, layers, cycles, and every number."""
+"""The sections of an alignment: pairs, scores, neighborhoods, maps, layers, cycles, and every number."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def overview(names: Sequence[str], pairs: Pairs, verdicts: Mapping[tuple[int, in
     return Part(section("encoders", lead("Encoders", sentence), key, grid(maps)), maps)
 
 
-def neighbourhoods(signs: Sequence[str], pairs: Pairs) -> Part:
+def neighborhoods(signs: Sequence[str], pairs: Pairs) -> Part:
     """NOS@k against k, after the map and before, with chance."""
     charts, captions = [], ""
     for places, scores_of_pair in list(pairs.items())[:_CURVES]:
@@ -116,7 +116,7 @@ def neighbourhoods(signs: Sequence[str], pairs: Pairs) -> Part:
         return Part("")
     more = f"The first {_CURVES} of {len(pairs)} pairs; the tables have all." if len(pairs) > _CURVES else ""
     head = lead("Neighborhoods of every size", captions or "Neighbors in both, each in its own coordinates.")
-    return Part(section("neighbourhoods", head, grid(charts), note(more) if more else ""), charts)
+    return Part(section("neighborhoods", head, grid(charts), note(more) if more else ""), charts)
 
 
 def maps(signs: Sequence[str], pairs: Pairs) -> Part:

@@ -47,8 +47,8 @@ def changed(shown: Paired) -> Changed | None:
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(50, 3))
-        >>> found = changed(Paired(np.arange(50), x, -x, None))
-        >>> found.overlap.value, found.common.tolist()
+        >>> near = changed(Paired(np.arange(50), x, -x, None))
+        >>> near.overlap.value, near.common.tolist()
         (1.0, [10, 10, 10, 10, 10, 10, 10, 10])
     """
     count = len(shown.rows)

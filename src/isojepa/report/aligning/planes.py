@@ -75,8 +75,8 @@ def paired(
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(100, 3))
-        >>> found = paired(x, 2 * x[:, ::-1], AlignmentMap("scaled_procrustes", standardize=False))
-        >>> bool(np.allclose(found.back, x))
+        >>> points = paired(x, 2 * x[:, ::-1], AlignmentMap("scaled_procrustes", standardize=False))
+        >>> bool(np.allclose(points.back, x))
         True
     """
     order = numpy_generator(seed, "shown").permutation(len(first))[:SHOWN]

@@ -42,8 +42,8 @@ class MapShape:
         """Of the singular values of W, the largest first.
 
         Example:
-            >>> found = MapShape.of([2.0, 2.0, 0.0])
-            >>> found.scale, found.condition, round(found.distance, 9), found.turned, found.lost
+            >>> shape = MapShape.of([2.0, 2.0, 0.0])
+            >>> shape.scale, shape.condition, round(shape.distance, 9), shape.turned, shape.lost
             (2.0, 1.0, 3.0, 0.0, 1)
         """
         every = np.asarray(singular_values, dtype=np.float64)

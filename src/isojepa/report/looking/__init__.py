@@ -1,4 +1,4 @@
-"""Looking at a model of pictures: colours of its maps, attention, nearest neighbours, features as a map."""
+"""Looking at a model of pictures: colors of its maps, attention, nearest neighbors, features as a map."""
 
 from typing import TYPE_CHECKING
 

@@ -63,8 +63,8 @@ def components(rows: np.ndarray, count: int = 2) -> Components:
         ValueError: rows are no such thing.
 
     Example:
-        >>> found = components(np.array([[0.0, 5.0], [1.0, 5.0], [3.0, 5.0]]))
-        >>> found.scores[:, 0].round(3).tolist(), found.shares
+        >>> axes = components(np.array([[0.0, 5.0], [1.0, 5.0], [3.0, 5.0]]))
+        >>> axes.scores[:, 0].round(3).tolist(), axes.shares
         ([-1.333, -0.333, 1.667], (1.0, 0.0))
     """
     check_count("count", count)

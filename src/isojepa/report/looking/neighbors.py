@@ -49,8 +49,8 @@ def nearest_others(features: np.ndarray, k: int) -> Nearest:
         ValueError: features are no such thing.
 
     Example:
-        >>> found = nearest_others(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), 1)
-        >>> found.ids[:, 0].tolist()
+        >>> lists = nearest_others(np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), 1)
+        >>> lists.ids[:, 0].tolist()
         [1, 0, 1]
     """
     check_count("k", k)
