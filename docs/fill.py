@@ -172,10 +172,10 @@ def adversaries() -> str:
 
     rows = Rows(read_evidence(RESULTS / "adversaries.json").rows)
     lines = [
-        "| rule | labels | answered | wrong | beyond its condition | truth unknown |",
+        "| rule | asked | answered | wrong | beyond its condition | truth unknown |",
         "|---|---|---|---|---|---|",
     ]
-    keys = ("rule", "labels", "answered", "wrong", "beyond", "unjudged")
+    keys = ("rule", "asked", "answered", "wrong", "beyond", "unjudged")
     lines += [f"| {' | '.join(str(line[key]) for key in keys)} |" for line in summary(rows)]
     kinds = len(rows.by("adversary"))
     return "\n".join([*lines, "", f"{kinds} kinds of embeddings; `make adversaries` makes the table."])
