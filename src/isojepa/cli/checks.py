@@ -9,8 +9,7 @@ from rich.text import Text
 
 from isojepa import runs
 from isojepa.certificates import read_embeddings
-from isojepa.certificates.audit import Audit, audit
-from isojepa.certificates.audit.material import read_for_audit
+from isojepa.certificates.audit import Audit, audit, read_for_audit
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.encoders.model import embed
