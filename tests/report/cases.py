@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import isojepa as ij
-from isojepa.certificates.checks import CheckResult, check_assumptions
+from isojepa.certificates.assumptions import check_assumptions
+from isojepa.certificates.checks import CheckResult
 from isojepa.certificates.lags import measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.data import OrnsteinUhlenbeck

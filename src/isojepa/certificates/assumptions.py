@@ -367,7 +367,7 @@ def departure(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Example:
         >>> value, p = departure(np.linspace(-1, 1, 2000)[:, None])
         >>> print(f"{value[0]:.3f}", p[0] < 1e-9)
-        0.044 True
+        0.043 True
     """
     x = np.sort(x[:: -(-len(x) // _MAX_NORMAL_ROWS)], axis=0)
     x = x - x.mean(0)

@@ -38,6 +38,7 @@ from isojepa.certificates.embeddings import real_array
 from isojepa.data.episodes import Episodes
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import jackknife
+from isojepa.statistics.memory import rank_waves
 from isojepa.statistics.regression import NonlinearRegression
 
 STATES = ("qpos", "state", "states", "proprio", "observation", "obs", "position")  # tried in this order
@@ -130,12 +131,7 @@ class EpisodeSample:
     @cached_property
     def waves(self) -> np.ndarray:
         """Centered and scaled functions of the ranks of each action that varies, (rows, 2 actions)."""
-        ranks = scipy.stats.rankdata(self.rows[:, self.varies], axis=0) - 0.5
-        angles = np.pi * ranks[:, :, None] / len(ranks) * (1, 2)
-        waves = np.cos(angles).reshape(len(ranks), -1)
-        waves = waves - waves.mean(0)
-        deviation = waves.std(0)
-        return np.asarray(waves / np.where(deviation > 1e-9, deviation, np.inf))
+        return rank_waves(self.rows[:, self.varies]).T
 
     @cached_property
     def inputs(self) -> np.ndarray | None:

@@ -52,7 +52,7 @@ def effective_ranks(values: np.ndarray, n: int) -> tuple[float, float]:
     """Of the entropy, and participation ratio, of the eigenvalues of a covariance of n samples.
 
     Example:
-        >>> effective_ranks(np.array([1.0, 1.0, 0.0]), 10**12)
+        >>> effective_ranks(np.array([1.0, 1.0, 0.0]), 10**18)
         (2.0, 2.0)
     """
     values = np.maximum(values, 0.0)

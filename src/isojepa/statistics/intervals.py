@@ -92,7 +92,7 @@ def jackknife(
     Example:
         >>> x = np.arange(100.0)
         >>> print(jackknife(lambda mask: x[mask].mean(), 100, 0.95))
-        49.5 [35.65, 63.35]
+        49.5 [35.66, 63.34]
     """
     if isinstance(rows, int):
         block = np.arange(rows) * min(BLOCKS, rows // 2) // rows
