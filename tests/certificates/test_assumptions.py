@@ -198,7 +198,7 @@ def test_constant_columns_are_left_out_and_named():
 def test_many_samples_are_thinned_out():
     sample = draw_sample(np.random.default_rng(0).standard_normal((30_000, 300)), None, "latents", 0)
     assert len(sample) == 20_000
-    assert sample.given == 30_000
+    assert sample.total == 30_000
 
 
 @pytest.mark.parametrize(

@@ -165,11 +165,11 @@ def test_actions_that_rest_most_of_the_time_do_not_excite_persistently():
 def test_few_long_episodes_are_cut_into_pieces_and_short_ones_left_out():
     found = material(noise(0, episodes=2, steps=2001))
     assert len(found.actions) == 80
-    assert found.given == 4000
+    assert found.total == 4000
     assert "cut into 80 pieces" in found.notes[0]
     one, short = noise(1, episodes=1, steps=900)[0], noise(2, episodes=1, steps=2)[0]
     found = gather(Episodes.of({"action": [one, short]}))
-    assert found.given == 899
+    assert found.total == 899
     assert "1 episodes of fewer than 3 steps" in found.notes[0]
 
 

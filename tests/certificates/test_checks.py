@@ -1,19 +1,24 @@
 """The runner of checks: verdicts, what so few rows show, and checks of one verdict."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
-from isojepa.certificates.checks import FAILS, HOLDS, UNCLEAR, CheckResult, Effect, check, judge, together
+from isojepa.certificates.checks import (
+    FAILS,
+    HOLDS,
+    UNCLEAR,
+    CheckResult,
+    CheckSample,
+    Effect,
+    check,
+    judge,
+    together,
+)
 from isojepa.statistics.intervals import Interval, around
 
 
-@dataclass
-class Rows:
-    given: int
-    of: str = "latents"
-    level: float = 0.05
+def sample_of(n):
+    return CheckSample(of="latents", total=n, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +59,7 @@ def test_the_stated_number_of_rows_decides(neutral):
         def size(rows):
             return Effect("It is small", neutral, p=0.6, detectable=limit, rows=f"{n} pairs")
 
-        return size(Rows(n))
+        return size(sample_of(n))
 
     found = at(60)
     assert found.verdict == UNCLEAR
@@ -67,13 +72,13 @@ def test_the_stated_number_of_rows_decides(neutral):
 def test_rows_that_would_decide_by_an_interval():
     @check("share", measure="", threshold=0.5, more="Take more.")
     def share(rows):
-        return Effect("It is 0.4", 0.4, around(0.4, 2 / np.sqrt(rows.given), 0.95))
+        return Effect("It is 0.4", 0.4, around(0.4, 2 / np.sqrt(rows.total), 0.95))
 
-    found = share(Rows(100))
+    found = share(sample_of(100))
     assert found.verdict == UNCLEAR
     assert found.advice == "Take more."
     assert "about 1,600 rows would decide" in found.sentence
-    assert share(Rows(1600)).verdict == HOLDS
+    assert share(sample_of(1600)).verdict == HOLDS
 
 
 def result(p, verdict):

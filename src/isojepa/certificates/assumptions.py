@@ -50,7 +50,7 @@ import scipy
 import torch
 
 from isojepa import ranks
-from isojepa.certificates.checks import FAILS, UNCLEAR, Check, CheckResult, Effect, check
+from isojepa.certificates.checks import FAILS, UNCLEAR, Check, CheckResult, CheckSample, Effect, check
 from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.gaussianity import worst_slices
 from isojepa.objectives.gaussianity.univariate import normal_scores
@@ -77,8 +77,8 @@ _MAX_DIRECTIONS = 60  # whose rates are measured, half of them slowest and half 
 _KINDS = ("latents", "embeddings")
 
 
-@dataclass(frozen=True)
-class Sample:
+@dataclass(frozen=True, kw_only=True)
+class Sample(CheckSample):
     """Samples that are nearly independent, in random order: any two parts of them are two random samples.
 
     Columns are centered and scaled by the mean and deviation of both views together; those that are constant
@@ -87,32 +87,24 @@ class Sample:
     Attributes:
         z: (n, dim).
         z_next: (n, dim), or None.
-        of: "latents" or "embeddings".
         columns: (dim,) places of the dimensions in the arrays.
         constant: dimensions that were left out.
         halted: those of them that differ between the views.
         scale: (dim,) standard deviations.
-        given: number of rows of the arrays.
         memory: rows of which one was taken; 1 if all are independent.
-        seed: of everything drawn.
         rows: for the tests, at most.
         draws: permutations behind each p-value.
-        level: of each test.
     """
 
     z: np.ndarray
     z_next: np.ndarray | None
-    of: str
     columns: np.ndarray
     constant: tuple[int, ...]
     halted: tuple[int, ...]
     scale: np.ndarray
-    given: int
     memory: int
-    seed: int
     rows: int = 2000
     draws: int = 199
-    level: float = 0.05
 
     @property
     def dim(self) -> int:
@@ -129,11 +121,6 @@ class Sample:
             raise ValueError("both views of each pair are needed, got one")
         return self.z, self.z_next
 
-    @property
-    def confidence(self) -> float:
-        """Of the intervals."""
-        return 1 - self.level
-
     def halves(self, rows: int) -> tuple[slice, slice]:
         """A part to search on and a part of at most `rows` samples to judge on."""
         judged = min(len(self) // 2, rows)
@@ -141,7 +128,7 @@ class Sample:
 
     def count(self, rows: int, noun: str) -> str:
         """A number of rows in words."""
-        return f"{rows} {noun}" if self.memory == 1 else f"{rows} independent {noun} of {self.given}"
+        return f"{rows} {noun}" if self.memory == 1 else f"{rows} independent {noun} of {self.total}"
 
     def label(self, column: int) -> str:
         """A dimension in words, by its place in the arrays."""
@@ -242,7 +229,7 @@ def _testable(one: Check[Sample], sample: Sample) -> Check[Sample]:
         advice = "Take more samples."
         if sample.memory > 1:
             text = (
-                f"At least {MIN_ROWS} independent samples are needed, got {len(sample)} of {sample.given}: "
+                f"At least {MIN_ROWS} independent samples are needed, got {len(sample)} of {sample.total}: "
                 "neighbors in the file depend on each other"
             )
             advice = "Take more or longer paths; draws that are independent but were sorted, shuffle."
@@ -286,7 +273,7 @@ def draw_sample(z: Any, z_next: Any, of: str, seed: int) -> Sample:
         constant=tuple(np.flatnonzero(~varies).tolist()),
         halted=tuple(np.flatnonzero(~varies & moved).tolist()),
         scale=scale,
-        given=n,
+        total=n,
         memory=memory,
         seed=seed,
     )

@@ -12,35 +12,13 @@ import numpy as np
 import scipy
 
 from isojepa.certificates.assumptions import check_assumptions
-from isojepa.certificates.audit_checks import (
-    SPEEDS,
-    STATES,
-    EpisodeSample,
-    distributions,
-    excitation,
-    gather,
-    no_wrapping,
-    persistent_excitation,
-    serial_independence,
-    state_independence,
-    visible_velocity,
-    within_bounds,
-)
+from isojepa.certificates.audit_checks import CHECKS, SPEEDS, STATES, EpisodeSample, distributions, gather
 from isojepa.certificates.checks import FAILS, HOLDS, CheckResult, together
 from isojepa.certificates.strides import StrideRow, stride_rows
 from isojepa.data.episodes import Episodes
 from isojepa.data.files import column_names, read_episodes
 from isojepa.validation import check_number, validate_types
 
-CHECKS = (
-    serial_independence,
-    state_independence,
-    within_bounds,
-    excitation,
-    persistent_excitation,
-    visible_velocity,
-    no_wrapping,
-)
 ASSUMPTIONS = (
     *("stationarity", "Gaussianity", "independence"),
     *("additive noise", "joint Gaussianity", "isotropy"),

@@ -33,7 +33,7 @@ import scipy
 import torch
 
 from isojepa.certificates.assumptions import departure
-from isojepa.certificates.checks import FAILS, HOLDS, UNCLEAR, Effect, check
+from isojepa.certificates.checks import FAILS, HOLDS, UNCLEAR, CheckSample, Effect, check
 from isojepa.certificates.embeddings import real_array
 from isojepa.data.episodes import Episodes
 from isojepa.seeds import generator
@@ -68,8 +68,8 @@ _NAME_STATE = "Name one with --state."
 _MORE_EPISODES = "Take more or longer episodes."
 
 
-@dataclass(frozen=True)
-class EpisodeSample:
+@dataclass(frozen=True, kw_only=True)
+class EpisodeSample(CheckSample):
     """Episodes under audit; all arrays are float64 and finite.
 
     Attributes:
@@ -79,8 +79,6 @@ class EpisodeSample:
         actions: (steps_i - 1, actions) that lead from each state to the next.
         names: of the columns of states, speeds and actions; empty for a missing one.
         notes: sentences on what was left out.
-        seed: of everything drawn.
-        level: of each test.
     """
 
     states: list[np.ndarray] | None
@@ -89,23 +87,6 @@ class EpisodeSample:
     actions: list[np.ndarray]
     names: tuple[str, str, str]
     notes: tuple[str, ...]
-    seed: int
-    level: float = 0.05
-
-    @property
-    def of(self) -> str:
-        """The kind of rows."""
-        return "actions"
-
-    @property
-    def given(self) -> int:
-        """Actions of all episodes."""
-        return len(self.rows)
-
-    @property
-    def confidence(self) -> float:
-        """Of the intervals."""
-        return 1 - self.level
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -158,8 +139,8 @@ class EpisodeSample:
         halves = []
         for place, (part, count) in enumerate(zip(parts, most, strict=True)):
             rows = np.flatnonzero(np.isin(episode, part))
-            drawn = torch.randperm(len(rows), generator=self.stream(name, place))[:count].numpy()
-            halves.append(rows[np.sort(drawn)])
+            chosen = torch.randperm(len(rows), generator=self.stream(name, place))[:count].numpy()
+            halves.append(rows[np.sort(chosen)])
         return halves
 
     @cached_property
@@ -172,11 +153,13 @@ class EpisodeSample:
         fit, judge = self.halves(self.episode, (_FIT_ROWS, _JUDGE_ROWS), "rows")
         half = len(self.actions) // 2
         if half < _MIN_HALF_EPISODES or min(len(fit), len(judge)) < _MIN_HALF_ROWS:
-            return f"{len(self.actions)} episodes of {self.given} actions are too few to fit on one half"
+            return f"{len(self.actions)} episodes of {self.total} actions are too few to fit on one half"
         actions = self.rows[:, self.varies]
         outcomes = np.hstack([self.waves, (actions - actions.mean(0)) / actions.std(0)])
         predicted = _regress(self.inputs, outcomes, fit, judge, self.stream("regression"))
-        return Prediction(self.episode[judge], outcomes[judge], predicted, self.waves.shape[1])
+        count = self.waves.shape[1]
+        residuals = (outcomes[judge] - predicted)[:, count:]
+        return Prediction(self.episode[judge], outcomes[judge, :count], predicted[:, :count], residuals)
 
 
 @dataclass(frozen=True)
@@ -185,14 +168,14 @@ class Prediction:
 
     Attributes:
         episode: (rows,) of each row.
-        outcomes, predicted: (rows, waves + actions), of variance about 1.
-        waves: number of columns that are functions of ranks.
+        waves, predicted: (rows, waves) functions of the ranks of actions.
+        residuals: (rows, actions) of actions scaled to variance 1.
     """
 
     episode: np.ndarray
-    outcomes: np.ndarray
+    waves: np.ndarray
     predicted: np.ndarray
-    waves: int
+    residuals: np.ndarray
 
 
 def _regress(
@@ -257,14 +240,17 @@ def gather(
     ]
     matched = states is not None and speeds is not None and states[0].shape == speeds[0].shape
     beside = [np.concatenate(each, 1) for each in zip(*[one for one in more if one], strict=True)]
+    cut = [actions[at][a : b - 1] for at, a, b in pieces]
     return EpisodeSample(
-        states,
-        speeds if matched else None,
-        beside or None,
-        [actions[at][a : b - 1] for at, a, b in pieces],
-        (names[0] or "", names[1] or "", action),
-        tuple(notes),
-        seed,
+        of="actions",
+        total=sum(map(len, cut)),
+        seed=seed,
+        states=states,
+        speeds=speeds if matched else None,
+        context=beside or None,
+        actions=cut,
+        names=(names[0] or "", names[1] or "", action),
+        notes=tuple(notes),
     )
 
 
@@ -309,11 +295,11 @@ def _wave(sample: EpisodeSample, wave: int) -> str:
 )
 def serial_independence(sample: EpisodeSample) -> Effect:
     """Are actions independent over time, and of one distribution at all times?"""
-    if not len(sample.varies) or sample.given < _MIN_ACTIONS:
-        count = sample.given if len(sample.varies) else 0
+    if not len(sample.varies) or sample.total < _MIN_ACTIONS:
+        count = sample.total if len(sample.varies) else 0
         text = f"It needs {_MIN_ACTIONS} actions that vary, got {count}"
         return Effect(text, advice="Take more episodes.")
-    waves, episode, n = sample.waves, sample.episode, sample.given
+    waves, episode, n = sample.waves, sample.episode, sample.total
     tables = []  # of correlations, number of pairs, and words for the second side
     for lag in _LAGS:
         together = np.flatnonzero(episode[:-lag] == episode[lag:])
@@ -328,8 +314,8 @@ def serial_independence(sample: EpisodeSample) -> Effect:
     largest = np.array([np.abs(table).max() for table, *_ in tables])
     errors = np.array([count**-0.5 for _, count, _ in tables])
     ps = np.minimum(1.0, 2 * tests * scipy.special.ndtr(-largest / errors))
-    seen = ps <= sample.level if ps.min() <= sample.level else ps == ps.min()
-    worst = int(np.where(seen, largest, -1).argmax())
+    rejected = ps <= sample.level if ps.min() <= sample.level else ps == ps.min()
+    worst = int(np.where(rejected, largest, -1).argmax())
     table, _, words = tables[worst]
     i, j = np.unravel_index(np.abs(table).argmax(), table.shape)
     other = words if worst == len(tables) - 1 else f"{_wave(sample, int(j))} {words}"
@@ -357,13 +343,13 @@ def serial_independence(sample: EpisodeSample) -> Effect:
 )
 def state_independence(sample: EpisodeSample) -> Effect:
     """Do actions not depend on the state?"""
-    if isinstance(found := sample.prediction, str):
-        return Effect(found, advice=_NAME_STATE if sample.inputs is None else _MORE_EPISODES)
-    outcomes, predicted = found.outcomes[:, : found.waves], found.predicted[:, : found.waves]
+    if isinstance(prediction := sample.prediction, str):
+        return Effect(prediction, advice=_NAME_STATE if sample.inputs is None else _MORE_EPISODES)
+    outcomes, predicted = prediction.waves, prediction.predicted
     errors, spread = (outcomes - predicted) ** 2, (outcomes - outcomes.mean(0)) ** 2
     shares = 1 - errors.sum(0) / np.maximum(spread.sum(0), 1e-300)
     agreement = (predicted - predicted.mean(0)) * (outcomes - outcomes.mean(0))
-    starts = np.unique(found.episode, return_index=True)[1]
+    starts = np.unique(prediction.episode, return_index=True)[1]
     sums = np.add.reduceat(agreement, starts)
     t = sums.mean(0) * np.sqrt(len(sums)) / np.maximum(sums.std(0, ddof=1), 1e-300)
     p = float(min(1.0, len(shares) * scipy.special.stdtr(len(sums) - 1, -t).min()))
@@ -372,7 +358,7 @@ def state_independence(sample: EpisodeSample) -> Effect:
     def share(mask: np.ndarray) -> float:
         return float(1 - errors[mask, worst].sum() / max(spread[mask, worst].sum(), 1e-300))
 
-    interval = jackknife(share, found.episode, sample.confidence)
+    interval = jackknife(share, prediction.episode, sample.confidence)
     return Effect(
         f"The state predicts {100 * max(interval.estimate, 0):.2g} % of {_wave(sample, worst)}'s variance",
         interval.estimate,
@@ -386,7 +372,7 @@ def state_independence(sample: EpisodeSample) -> Effect:
 
 def distributions(sample: EpisodeSample) -> tuple[str, ...]:
     """The distribution of each action in words."""
-    return tuple(_distribution(column) for column in sample.rows[:: -(-sample.given // _JUDGE_ROWS)].T)
+    return tuple(_distribution(column) for column in sample.rows[:: -(-sample.total // _JUDGE_ROWS)].T)
 
 
 def _distribution(values: np.ndarray) -> str:
@@ -424,7 +410,7 @@ def within_bounds(sample: EpisodeSample) -> Effect:
     at_bound = (sample.rows <= low + reach) | (sample.rows >= high - reach)
     counted = [at for at in sample.varies if not words[at].startswith("one of")]
     if not counted:
-        return Effect(text, 0.0, verdict=HOLDS if sample.given >= _MIN_ACTIONS else UNCLEAR)
+        return Effect(text, 0.0, verdict=HOLDS if sample.total >= _MIN_ACTIONS else UNCLEAR)
     shares = at_bound.mean(0)
     worst = max(counted, key=lambda at: shares[at])
     interval = jackknife(lambda mask: float(at_bound[mask, worst].mean()), sample.episode, sample.confidence)
@@ -433,7 +419,7 @@ def within_bounds(sample: EpisodeSample) -> Effect:
         interval.estimate,
         interval,
         detail=[(f"share of action {at}", shares[at]) for at in counted],
-        verdict=None if sample.given >= _MIN_ACTIONS else UNCLEAR,  # the largest of few is one of them
+        verdict=None if sample.total >= _MIN_ACTIONS else UNCLEAR,  # the largest of few is one of them
     )
 
 
@@ -450,26 +436,26 @@ def excitation(sample: EpisodeSample) -> Effect:
         listed = ", ".join(f"{k} (always {sample.rows[0, k]:.4g})" for k in sample.constant[:8])
         advice = "Record episodes in which they vary, or leave them out."
         return Effect(f"Constant actions show no effect: {listed}", 1.0, verdict=FAILS, advice=advice)
-    found, given = sample.prediction, "Given the state, "
-    if isinstance(found, str):
-        given, episode = f"{found}: without it, ", sample.episode
-        left = sample.rows / np.maximum(np.abs(sample.rows).max(0), 1e-300)
-        left = (left - left.mean(0)) / left.std(0)
+    prediction, condition = sample.prediction, "Given the state, "
+    if isinstance(prediction, str):
+        condition, episode = f"{prediction}: without it, ", sample.episode
+        free = sample.rows / np.maximum(np.abs(sample.rows).max(0), 1e-300)
+        free = (free - free.mean(0)) / free.std(0)
     else:
-        left, episode = (found.outcomes - found.predicted)[:, found.waves :], found.episode
-    if len(left) <= left.shape[1]:
-        return Effect(f"{len(left)} actions of dimension {left.shape[1]} are too few", advice=_MORE_EPISODES)
+        free, episode = prediction.residuals, prediction.episode
+    if len(free) <= free.shape[1]:
+        return Effect(f"{len(free)} actions of dimension {free.shape[1]} are too few", advice=_MORE_EPISODES)
 
     def covariance(mask: np.ndarray) -> np.ndarray:
-        return np.cov(left[mask].T).reshape(left.shape[1], -1)
+        return np.cov(free[mask].T).reshape(free.shape[1], -1)
 
     interval = jackknife(
         lambda mask: 1 - float(np.linalg.eigvalsh(covariance(mask))[0]), episode, sample.confidence
     )
-    values, vectors = np.linalg.eigh(covariance(np.ones(len(left), bool)))
+    values, vectors = np.linalg.eigh(covariance(np.ones(len(free), bool)))
     where = _direction(vectors[:, 0])
     return Effect(
-        f"{given}{100 * values[0]:.3g} % of the variance is left along {where}, where it is least",
+        f"{condition}{100 * values[0]:.3g} % of the variance is left along {where}, where it is least",
         interval.estimate,
         interval,
         detail=[(f"variance {k} given the state", one) for k, one in enumerate(values)],
@@ -603,3 +589,9 @@ def no_wrapping(sample: EpisodeSample) -> Effect:
     detail = [(f"share of dimension {at} beyond pi", one) for at, one in enumerate(beyond.mean(0))]
     detail += [(f"steps of 2 pi in dimension {at}", one) for at, one in enumerate(turns)]
     return Effect(text, value, interval, detail=detail, verdict=verdict, advice=advice)
+
+
+CHECKS = (
+    *(serial_independence, state_independence, within_bounds, excitation, persistent_excitation),
+    *(visible_velocity, no_wrapping),
+)

@@ -19,7 +19,7 @@ the procedure of Holm (1979) rejects it, which keeps the level for all of them (
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from isojepa.statistics.families import holm
 from isojepa.statistics.intervals import Interval
@@ -94,24 +94,29 @@ class Effect:
     advice: str | None = None
 
 
-class Checked(Protocol):
-    """What a check is run on.
+@dataclass(frozen=True, kw_only=True)
+class CheckSample:
+    """What a check is run on; subclasses add the data.
 
     Attributes:
         of: e.g. "latents"; chooses the advice.
-        level: 1 - confidence.
-        given: rows before any were left out.
+        total: rows before any were left out.
+        seed: of everything drawn.
+        level: of each test.
     """
 
+    of: str
+    total: int
+    seed: int
+    level: float = 0.05
+
     @property
-    def of(self) -> str: ...
-    @property
-    def level(self) -> float: ...
-    @property
-    def given(self) -> int: ...
+    def confidence(self) -> float:
+        """Of the intervals."""
+        return 1 - self.level
 
 
-S = TypeVar("S", bound=Checked)
+S = TypeVar("S", bound=CheckSample)
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class Check(Generic[S]):
         if verdict == HOLDS and by_test and effect.p is not None and effect.p <= sample.level:
             sentence += ": beyond chance, but too little to matter"
         if limited:
-            sentence += self._too_few(effect, sample.given)
+            sentence += self._too_few(effect, sample.total)
         by_kind = self.advice if isinstance(self.advice, str) else self.advice[sample.of]
         advice = by_kind if effect.advice is None else effect.advice
         return CheckResult(
@@ -172,21 +177,21 @@ class Check(Generic[S]):
             tuple((name, float(value)) for name, value in effect.detail[:MAX_DETAIL]),
         )
 
-    def _too_few(self, effect: Effect, given: int) -> str:
+    def _too_few(self, effect: Effect, total: int) -> str:
         """What so few rows show, and about how many of the file would decide."""
-        start, end, seen = self.neutral, effect.detectable, ""
+        start, end, limit = self.neutral, effect.detectable, ""
         if end is not None:
-            seen = f"; {effect.rows} show only values above {end:.2g}"
+            limit = f"; {effect.rows} show only values above {end:.2g}"
         else:
             start, end = effect.value, effect.interval.high if effect.interval else math.inf
         reach, room = end - start, self.threshold - start
         if self.neutral:  # ratios spread on the scale of their logarithm
             reach, room = math.log(end / start), math.log(self.threshold / start)
         if not (room > 0 and reach < math.inf):
-            return seen
-        needed = given * (reach / room) ** (1 / self.order)
+            return limit
+        needed = total * (reach / room) ** (1 / self.order)
         digits = 10 ** max(0, int(math.log10(max(needed, 1))) - 1)
-        return f"{seen}; about {math.ceil(needed / digits) * digits:,} rows would decide"
+        return f"{limit}; about {math.ceil(needed / digits) * digits:,} rows would decide"
 
 
 def check(

@@ -77,7 +77,7 @@ def dimension(sample: Sample) -> Effect:
     """Is no dimension constant, empty or a function of others?"""
     if sample.dim == 0:
         return _degenerate(sample, 0, 0.0, [])
-    n, given = len(sample), sample.dim + len(sample.constant)
+    n, columns = len(sample), sample.dim + len(sample.constant)
     scale = sample.scale if sample.of == "embeddings" else np.ones(sample.dim)
     used = min(n, max(_COVARIANCE_ROWS, 8 * sample.dim))
     covariance = np.cov(sample.z[:used], rowvar=False, bias=True).reshape(sample.dim, -1)
@@ -89,7 +89,7 @@ def dimension(sample: Sample) -> Effect:
     if sample.constant or empty:
         return _degenerate(sample, empty, participation, detail + variances)
     blind = "" if sample.of == "latents" else "; whether latents are missing cannot be seen from embeddings"
-    in_use = f"{participation:.4g} of {given} dimensions are in use"
+    in_use = f"{participation:.4g} of {columns} dimensions are in use"
     if sample.dim == 1:
         text = f"There is one dimension, and it varies{blind}"
         return Effect(text, 0.0, detail=detail + variances, verdict=HOLDS)
@@ -131,8 +131,8 @@ def _degenerate(sample: Sample, empty: int, participation: float, detail: list[t
     parts = []
     if sample.constant:
         listed = ", ".join(map(str, sample.constant[:8])) + (", ..." if len(sample.constant) > 8 else "")
-        given = sample.dim + len(sample.constant)
-        parts.append(f"{len(sample.constant)} of {given} dimensions are constant ({listed})")
+        columns = sample.dim + len(sample.constant)
+        parts.append(f"{len(sample.constant)} of {columns} dimensions are constant ({listed})")
     if empty:
         parts.append(f"{empty} of {sample.dim} directions have next to no variance")
     advice = (

@@ -106,15 +106,15 @@ def joint_gaussianity(sample: Sample) -> Effect:
         text = f"What is left of a step of {where} depends on where it started by"
     # n times the sum of squares has nearly the distribution chi^2
     detectable = root((float(scipy.special.chdtri(cells[0], sample.level)) - cells[0]) / judged)
-    shown = root(departures[column]) if by_slice else value
+    effect = root(departures[column]) if by_slice else value
     return Effect(
-        f"{text} {shown:.3g}",
-        shown,
+        f"{text} {effect:.3g}",
+        effect,
         None if by_slice else Interval(value, low, high),
         min(1.0, 2 * min(p_steps, p_slices)),
         detectable,
         [
-            *((name, root(effect)) for name, effect in zip(names, effects, strict=False)),
+            *((name, root(one)) for name, one in zip(names, effects, strict=False)),
             ("effect in slices", root(departures[column])),
             ("p of steps", p_steps),
             ("p of slices", p_slices),
