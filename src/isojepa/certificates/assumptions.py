@@ -121,6 +121,11 @@ class Sample(CheckSample):
             raise ValueError("both views of each pair are needed, got one")
         return self.z, self.z_next
 
+    @property
+    def limiting(self) -> tuple[int, str]:
+        """The rows of the arrays, or `samples` if fewer are tested than there are."""
+        return (self.rows, "samples") if len(self) > self.rows else (self.total, "rows")
+
     def halves(self, rows: int) -> tuple[slice, slice]:
         """A part to search on and a part of at most `rows` samples to judge on."""
         judged = min(len(self) // 2, rows)

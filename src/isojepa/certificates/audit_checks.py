@@ -309,7 +309,7 @@ def serial_independence(sample: EpisodeSample) -> Effect:
         tables.append((table, len(together), f"{lag} step{'s' * (lag > 1)} later"))
     place = np.concatenate([(np.arange(len(part)) + 0.5) / len(part) for part in sample.actions])
     phases = np.cos(np.pi * place[:, None] * (1, 2)) * 2**0.5
-    tables.append((waves.T @ phases / n, n, "the time in its episode"))
+    tables.append((waves.T @ phases / n, n, "with the time in its episode"))
     tests = sum(table.size for table, *_ in tables)
     largest = np.array([np.abs(table).max() for table, *_ in tables])
     errors = np.array([count**-0.5 for _, count, _ in tables])
@@ -318,16 +318,14 @@ def serial_independence(sample: EpisodeSample) -> Effect:
     worst = int(np.where(rejected, largest, -1).argmax())
     table, _, words = tables[worst]
     i, j = np.unravel_index(np.abs(table).argmax(), table.shape)
-    other = words if worst == len(tables) - 1 else f"{_wave(sample, int(j))} {words}"
+    other = words if worst == len(tables) - 1 else f"with {_wave(sample, int(j))} {words}"
     reach = -float(scipy.special.ndtri(sample.level / (2 * tests)))
     return Effect(
-        f"The largest correlation is {table[i, j]:.3g}, of {_wave(sample, int(i))} with {other}",
+        f"The largest correlation is {table[i, j]:.3g}, of {_wave(sample, int(i))} {other}",
         float(largest[worst]),
         p=float(ps.min()),
         detectable=reach * float(errors.min()),
-        detail=[
-            (f"largest correlation, {one[2]}", value) for one, value in zip(tables, largest, strict=True)
-        ],
+        detail=[(f"largest correlation {one[2]}", value) for one, value in zip(tables, largest, strict=True)],
         rows=f"{n} actions",
     )
 
@@ -404,7 +402,7 @@ def within_bounds(sample: EpisodeSample) -> Effect:
     listed = "; ".join(f"action {at} is {one}" for at, one in enumerate(words[:4]))
     if len(set(words)) == 1 and len(words) > 1:
         listed = f"every action is {words[0]}"
-    text = f"{listed.capitalize() if listed[0].islower() else listed}"
+    text = f"{listed[0].upper()}{listed[1:]}"
     low, high = sample.rows.min(0), sample.rows.max(0)
     reach = 1e-6 * np.maximum(high - low, 1e-300)
     at_bound = (sample.rows <= low + reach) | (sample.rows >= high - reach)

@@ -115,6 +115,11 @@ class CheckSample:
         """Of the intervals."""
         return 1 - self.level
 
+    @property
+    def limiting(self) -> tuple[int, str]:
+        """The number of rows that limits the tests, and its name."""
+        return self.total, "rows"
+
 
 S = TypeVar("S", bound=CheckSample)
 
@@ -160,7 +165,7 @@ class Check(Generic[S]):
         if verdict == HOLDS and by_test and effect.p is not None and effect.p <= sample.level:
             sentence += ": beyond chance, but too little to matter"
         if limited:
-            sentence += self._too_few(effect, sample.total)
+            sentence += self._too_few(effect, *sample.limiting)
         by_kind = self.advice if isinstance(self.advice, str) else self.advice[sample.of]
         advice = by_kind if effect.advice is None else effect.advice
         return CheckResult(
@@ -177,7 +182,7 @@ class Check(Generic[S]):
             tuple((name, float(value)) for name, value in effect.detail[:MAX_DETAIL]),
         )
 
-    def _too_few(self, effect: Effect, total: int) -> str:
+    def _too_few(self, effect: Effect, rows: int, name: str) -> str:
         """What so few rows show, and about how many of the file would decide."""
         start, end, limit = self.neutral, effect.detectable, ""
         if end is not None:
@@ -189,9 +194,9 @@ class Check(Generic[S]):
             reach, room = math.log(end / start), math.log(self.threshold / start)
         if not (room > 0 and reach < math.inf):
             return limit
-        needed = total * (reach / room) ** (1 / self.order)
+        needed = rows * (reach / room) ** (1 / self.order)
         digits = 10 ** max(0, int(math.log10(max(needed, 1))) - 1)
-        return f"{limit}; about {math.ceil(needed / digits) * digits:,} rows would decide"
+        return f"{limit}; about {math.ceil(needed / digits) * digits:,} {name} would decide"
 
 
 def check(

@@ -22,7 +22,7 @@ import torch
 from isojepa.seeds import generator
 
 RESAMPLES = 4000  # of the bootstrap
-BLOCKS = 20  # of the jackknife; a tenth of them would not cover
+BLOCKS = 20  # of the jackknife, at most; those of 10 cover less
 
 
 @dataclass(frozen=True)
