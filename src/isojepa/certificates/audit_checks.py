@@ -502,7 +502,7 @@ def persistent_excitation(sample: EpisodeSample) -> Effect:
 @check(
     "visible velocity",
     of="states",
-    measure="consecutive states from which velocity is told with an R2 of 0.9 or more, held out",
+    measure="consecutive states from which velocity is predicted with an R2 of 0.9 or more, held out",
     threshold=MAX_FRAMES,
 )
 def visible_velocity(sample: EpisodeSample) -> Effect:
