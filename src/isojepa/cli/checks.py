@@ -176,7 +176,7 @@ class AuditEpisodes:
     stride: int = 0
     """Steps between the states of a pair; 0 for the stride at which they correlate most nearly by 0.95."""
     confidence: float = 0.95
-    """Of the intervals; each test alone is wrong about fair data at most as often as the rest."""
+    """Of the intervals; all tests together are wrong about fair data at most as often as the rest."""
     seed: int = 0
     """Draws rows, halves and permutations."""
     report: Path | None = None
