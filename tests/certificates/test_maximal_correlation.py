@@ -10,7 +10,7 @@ from isojepa.certificates.correlation_functions import Inputs, PlaneScreen, stan
 from isojepa.certificates.embeddings import Embeddings, NotFinite
 from isojepa.certificates.maximal_correlation import estimate_correlation
 from isojepa.certificates.views import read_views
-from tests.certificates.assumptions.worlds import both, gaussian, swirl
+from tests.certificates.worlds import both, gaussian, swirl
 
 
 def path(n, dim, rho, seed):

@@ -21,7 +21,7 @@ def test_collected_episodes_are_audited(capsys, tmp_path):
         assert (code, audit["names"]) == (0, ["state", "", "action"])
         verdicts[name] = {line["name"]: line["verdict"] for line in audit["lines"]}
         assert ("one-hot" in " ".join(audit["notes"])) == (name == "cart")
-    for name in ("full rank", "independence over time", "independence of the state", "excitation"):
+    for name in ("independence over time", "independence of the state", "excitation"):
         assert [verdicts[one][name] for one in verdicts] == ["holds", "holds"], name
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from isojepa.data.episodes import Episodes
 from isojepa.data.files import read_episodes
-from tests.certificates.audit.test_strides import ou
+from tests.certificates.worlds import ornstein_uhlenbeck_episodes
 from tests.cli.test_commands import refuse, run
 
 pytest.importorskip("h5py")
@@ -18,7 +18,7 @@ def made(tmp_path):
     source = np.random.default_rng(0)
     actions = source.uniform(-1, 1, (60, 30, 2))
     actions[:, -1] = np.nan
-    episodes = Episodes.of({"qpos": ou([0.9, 0.9], 60, 30), "action": actions})
+    episodes = Episodes.of({"qpos": ornstein_uhlenbeck_episodes([0.9, 0.9], 60, 30), "action": actions})
     return episodes.write(tmp_path / "made.h5")
 
 

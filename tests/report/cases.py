@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import isojepa as ij
-from isojepa.certificates.assumptions import Assumption, check_assumptions
+from isojepa.certificates.assumptions import check_assumptions
+from isojepa.certificates.checks import CheckResult
 from isojepa.certificates.lags import measure_lags
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.data import OrnsteinUhlenbeck
@@ -45,7 +46,7 @@ def pairs(n: int, dim: int, rho: float | list[float] = 0.95) -> tuple[np.ndarray
     return z.double().numpy(), z_next.double().numpy()
 
 
-def checked(z: np.ndarray, z_next: np.ndarray | None = None, **options: Any) -> tuple[Assumption, ...]:
+def checked(z: np.ndarray, z_next: np.ndarray | None = None, **options: Any) -> tuple[CheckResult, ...]:
     """The assumptions, on few samples: what they say is not what is tested here."""
     return check_assumptions(z, z_next, samples=400, draws=39, **options)
 

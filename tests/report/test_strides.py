@@ -2,15 +2,15 @@
 
 import pytest
 
-from isojepa.certificates.audit import stride_rows
+from isojepa.certificates.strides import stride_rows
 from isojepa.data.episodes import Episodes
 from isojepa.report.strides import stride_charts
-from tests.certificates.audit.test_strides import ou
+from tests.certificates.worlds import ornstein_uhlenbeck_episodes
 
 
 @pytest.fixture(scope="module")
 def episodes():
-    return Episodes.of({"qpos": ou([0.95, 0.8], 60, 20)})
+    return Episodes.of({"qpos": ornstein_uhlenbeck_episodes([0.95, 0.8], 60, 20)})
 
 
 @pytest.fixture(scope="module")

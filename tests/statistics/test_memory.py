@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.certificates.assumptions import check_assumptions
-from isojepa.certificates.assumptions.sample import draw_sample
+from isojepa.certificates.assumptions import check_assumptions, draw_sample
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.seeds import generator
 from isojepa.statistics.memory import measure_memory, repeated_states
-from tests.certificates.assumptions.worlds import gaussian, rotation
 from tests.certificates.paths import ornstein_uhlenbeck
+from tests.certificates.worlds import gaussian, rotation
 
 SHAPES = [(2000, 4, 8), (500, 32, 2), (8000, 1, 2)]
 

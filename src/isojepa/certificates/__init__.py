@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from isojepa.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from isojepa.certificates.assumptions import Assumption, check_assumptions
+    from isojepa.certificates.assumptions import check_assumptions
     from isojepa.certificates.bound import Bound, NoBound, measure_bound
     from isojepa.certificates.certificate import Certificate
     from isojepa.certificates.certifying import certify
+    from isojepa.certificates.checks import CheckResult
     from isojepa.certificates.dynamics import (
         DynamicsCertificate,
         Transition,
@@ -38,9 +39,9 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Assumption",
     "Bound",
     "Certificate",
+    "CheckResult",
     "DynamicsCertificate",
     "Embeddings",
     "Examination",

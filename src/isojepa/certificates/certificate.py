@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from isojepa.certificates import grades, sentences, verdicts
-from isojepa.certificates.assumptions import Assumption
 from isojepa.certificates.bound import Bound, Lack
+from isojepa.certificates.checks import CheckResult
 from isojepa.certificates.eigenfunctions import Prediction
 from isojepa.certificates.lags import LagSpectrum
 from isojepa.certificates.maximal_correlation import MaximalCorrelation
@@ -68,7 +68,7 @@ class Certificate:
     lags: LagSpectrum | None = None
     spectrum_missing: str | None = None
     prediction: Prediction | None = None
-    assumptions: tuple[Assumption, ...] = ()
+    assumptions: tuple[CheckResult, ...] = ()
     rho_from: RhoOrigin | None = None
     maximal: MaximalCorrelation | None = None
     curve: BoundCurve | None = None

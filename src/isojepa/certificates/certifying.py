@@ -11,11 +11,11 @@ from typing import Any, overload
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from isojepa.certificates.assumptions import Assumption, check_assumptions
-from isojepa.certificates.assumptions.line import together
+from isojepa.certificates.assumptions import check_assumptions
 from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.checks import CheckResult, together
 from isojepa.certificates.dynamics.world_model import WorldModelCertificate, certify_world_model
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings
@@ -337,7 +337,7 @@ def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum
     return measure_spectrum(some.h, latents=some.z, degree=degree, seed=seed, confidence=confidence)
 
 
-def _assumptions(case: Case, seed: int, confidence: float) -> tuple[Assumption, ...]:
+def _assumptions(case: Case, seed: int, confidence: float) -> tuple[CheckResult, ...]:
     """The assumptions, checked on the latents where they are known, else on the embeddings.
 
     Whether the embedding has room for the latents is a question to the embedding alone.

@@ -2,7 +2,7 @@
 
 Each line is a test with its p-value, calibrated by simulating N(0, I) with the same number of samples and
 dimensions. Samples must be independent: of rows that repeat one is tested for each state, and of successive
-rows that depend on each other one in `memory` (`assumptions.memory`). At most a few hundred to a thousand
+rows that depend on each other one in `memory` (`statistics.memory`). At most a few hundred to a thousand
 samples are used: with very many, every real embedding is rejected, and the question becomes how far it is,
 which the statistics say.
 

@@ -17,7 +17,7 @@ And, whatever is known: collapsed.
 
 from typing import TYPE_CHECKING
 
-from isojepa.certificates.assumptions.line import FAILS
+from isojepa.certificates.checks import FAILS
 from isojepa.certificates.rho import OUTSIDE
 from isojepa.linear import collapsed
 from isojepa.validation import unknown

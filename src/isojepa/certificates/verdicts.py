@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isojepa.certificates import grades
-from isojepa.certificates.assumptions.line import FAILS, UNCLEAR, chance
 from isojepa.certificates.bound import Bound
+from isojepa.certificates.checks import FAILS, UNCLEAR, format_p
 from isojepa.certificates.recovery import Recovery
 from isojepa.certificates.rho import WORDS
 from isojepa.statistics.intervals import Interval
@@ -178,7 +178,7 @@ def _fail(c: "Certificate", names: Sequence[str]) -> str:
     tests = sum(line.p is not None for line in c.assumptions)
     chances = {line.name: line.p for line in c.assumptions}
     told = [
-        name if (p := chances[name]) is None else f"{name} ({chance(p)}, one of {tests} checks)"
+        name if (p := chances[name]) is None else f"{name} ({format_p(p)}, one of {tests} checks)"
         for name in names
     ]
     return f"{listed(told)} {'fails' if len(names) == 1 else 'fail'}"

@@ -8,8 +8,7 @@ import tyro
 from rich.text import Text
 
 from isojepa import runs
-from isojepa.certificates.audit import Audit, audit
-from isojepa.certificates.audit.material import read_for_audit
+from isojepa.certificates.audit import Audit, audit, read_for_audit
 from isojepa.certificates.gaussianity import Examination, examine
 from isojepa.cli.printing import Column, out, print_json, print_notes, print_table, progress_bar
 from isojepa.data.array_files import read_embeddings
@@ -177,7 +176,7 @@ class AuditEpisodes:
     stride: int = 0
     """Steps between the states of a pair; 0 for the stride at which they correlate most nearly by 0.95."""
     confidence: float = 0.95
-    """Of the intervals; each test alone is wrong about fair data at most as often as the rest."""
+    """Of the intervals; all tests together are wrong about fair data at most as often as the rest."""
     seed: int = 0
     """Draws rows, halves and permutations."""
     report: Path | None = None

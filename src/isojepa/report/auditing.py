@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.audit import Audit, StrideRow
+from isojepa.certificates.audit import Audit
+from isojepa.certificates.checks import CheckResult
+from isojepa.certificates.strides import StrideRow
 from isojepa.report.aligning.page import Part, cell, write_parts
 from isojepa.report.charts import Chart, grid
 from isojepa.report.glance import Tile
@@ -48,7 +49,7 @@ def write_audit(path: str | Path, found: Audit) -> int:
     )
 
 
-def _tile(kind: str, lines: Sequence[Assumption]) -> Tile:
+def _tile(kind: str, lines: Sequence[CheckResult]) -> Tile:
     held = sum(line.verdict == "holds" for line in lines)
     worst = next(verdict for verdict in _TONES if any(line.verdict == verdict for line in lines))
     failing = [line.name for line in lines if line.verdict == "fails"]
@@ -57,7 +58,7 @@ def _tile(kind: str, lines: Sequence[Assumption]) -> Tile:
     )
 
 
-def _lines(kind: str, lines: Sequence[Assumption]) -> Part:
+def _lines(kind: str, lines: Sequence[CheckResult]) -> Part:
     if not lines:
         return Part("")
     rows = [check_line(line, f"{kind}-{place}") for place, line in enumerate(lines)]

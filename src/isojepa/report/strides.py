@@ -5,7 +5,7 @@ After figure rho_vs_sigreg of Klindt, LeCun & Balestriero (2026).
 
 from collections.abc import Sequence
 
-from isojepa.certificates.audit import StrideRow
+from isojepa.certificates.strides import StrideRow
 from isojepa.report.charts import Chart, Reference, Series
 
 _POINTS = 2000  # of a panel

@@ -4,6 +4,7 @@
     from_samples   a mean of independent values: estimate +- z * standard error
     from_blocks    any statistic recomputed with one block of samples left out (the delete-a-block jackknife)
     r2_interval    1 - sum of squared residuals / sum of squares, by blocks
+    jackknife      the same, with blocks of successive rows or of whole groups
     wilson         a rate of successes (Wilson 1927): inverts the score test, so it lies in [0, 1]
     bootstrap      a mean of independent values: percentiles of the means of resamples
 
@@ -12,6 +13,7 @@ gaps and errors alike.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,7 @@ import torch
 from isojepa.seeds import generator
 
 RESAMPLES = 4000  # of the bootstrap
+BLOCKS = 20  # of the jackknife, at most; those of 10 cover less
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,33 @@ def r2_interval(
     if len(left_out) < 2:
         return Interval(estimate, math.nan, math.nan), left_out
     return from_blocks(estimate, left_out, confidence), left_out
+
+
+def jackknife(
+    statistic: Callable[[np.ndarray], float], rows: int | np.ndarray, confidence: float
+) -> Interval:
+    """Interval of a statistic by leaving out each of at most 20 blocks.
+
+    Args:
+        statistic: of a mask (n,) of rows.
+        rows: their number, for blocks of successive rows; or the group (n,) of each, for blocks of groups.
+        confidence: e.g. 0.95.
+
+    Returns:
+        The interval; of no width where there are fewer than two blocks.
+
+    Example:
+        >>> x = np.arange(100.0)
+        >>> print(jackknife(lambda mask: x[mask].mean(), 100, 0.95))
+        49.5 [35.66, 63.34]
+    """
+    if isinstance(rows, int):
+        block = np.arange(rows) * min(BLOCKS, rows // 2) // rows
+    else:
+        block = np.unique(rows, return_inverse=True)[1] % BLOCKS
+    whole = statistic(np.ones(len(block), bool))
+    left_out = np.array([statistic(block != one) for one in range(block.max() + 1)] if block.max() else [])
+    return from_blocks(whole, left_out, confidence) if len(left_out) else Interval(whole, whole, whole)
 
 
 def wilson(successes: int, trials: int, confidence: float) -> Interval:

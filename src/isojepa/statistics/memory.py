@@ -77,9 +77,8 @@ def measure_memory(z: np.ndarray, z_next: np.ndarray | None, source: torch.Gener
     return int(min(least, n))
 
 
-def _functions(z: np.ndarray, z_next: np.ndarray | None) -> np.ndarray:
-    """Two functions of the ranks of every column, and of its step: (2 columns or 4 columns, n), white."""
-    columns = z if z_next is None else np.concatenate([z, z_next - z], axis=1)
+def rank_waves(columns: np.ndarray) -> np.ndarray:
+    """Two functions of the ranks of each column of (n, k), cos(pi u) and cos(2 pi u), white: (2 k, n)."""
     n = len(columns)
     functions = []
     for column in columns.T:
@@ -92,6 +91,11 @@ def _functions(z: np.ndarray, z_next: np.ndarray | None) -> np.ndarray:
             size = wave.std()
             functions.append(wave / size if size > 1e-9 else np.zeros(n))
     return np.stack(functions)
+
+
+def _functions(z: np.ndarray, z_next: np.ndarray | None) -> np.ndarray:
+    """Functions of the ranks of every column, and of its step: (2 columns or 4 columns, n), white."""
+    return rank_waves(z if z_next is None else np.concatenate([z, z_next - z], axis=1))
 
 
 def _decay(functions: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.certificates.assumptions.dependence import rank_cosines
+from isojepa.certificates.rank_dependence import rank_cosines
 from isojepa.seeds import generator
 from isojepa.statistics.memory import measure_memory
 

@@ -14,7 +14,7 @@ spiral h = R(rate |z|) z, the functions |h|^m cos(m arg h) correlate across the 
 
 with m = 1 its own correlation r, m = 2 one of degree 2, and |h|^2 = |z|^2 the other: rho^2, and not r^2.
 
-The step behind `certificates/assumptions/joint.py`.
+The step behind `certificates/joint_gaussianity.py`.
 """
 
 import math

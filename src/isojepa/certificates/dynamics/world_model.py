@@ -35,7 +35,6 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from isojepa.certificates.assumptions.regression import Regression, fit_regression
 from isojepa.certificates.dynamics.steps import listed
 from isojepa.certificates.embeddings import to_float64
 from isojepa.certificates.sentences import Line, row_of
@@ -44,6 +43,7 @@ from isojepa.encoders.world_model import Dynamics
 from isojepa.io import to_jsonable
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval, from_blocks
+from isojepa.statistics.regression import NonlinearRegression
 from isojepa.training.fine_tuning import fit_network
 from isojepa.validation import check_count, check_number, validate_types
 
@@ -457,9 +457,9 @@ def _rollout(model: Dynamics, half: _Half, rows: np.ndarray, steps: int) -> np.n
     return to_float64(_check_latents("rollout", model.rollout(start, actions), shape).cpu())
 
 
-def _ridge(x: np.ndarray, y: np.ndarray) -> Regression:
+def _ridge(x: np.ndarray, y: np.ndarray) -> NonlinearRegression:
     """A linear map with the penalty of least generalized cross-validation error, of each output."""
-    return fit_regression(x, y, generator(0, "certify world model", "ridge"), cosines=0, hinges=False)
+    return NonlinearRegression(x, y, generator(0, "certify world model", "ridge"), cosines=0, hinges=False)
 
 
 def _predict(model: Dynamics, fit: _Half, test: _Half, steps: int) -> dict[str, Any]:
@@ -539,7 +539,7 @@ def _memory(model: Dynamics, fit: _Half, test: _Half, seed: int) -> tuple[float 
     if total <= EXACT * len(residuals) * test.h.var(0).sum():
         return 0.0, 1.0
     source = generator(seed, "certify world model", "memory")
-    present = fit_regression(presents[0], values[0], source, cosines=MEMORY_FEATURES)
+    present = NonlinearRegression(presents[0], values[0], source, cosines=MEMORY_FEATURES)
     rest = [part - present(inputs) for part, inputs in zip(values, presents, strict=True)]
     if (rest[1][:, :dim] ** 2).sum() > MAX_MISFIT * total:  # of white noise about 1 times
         return None, None

@@ -8,9 +8,8 @@ import math
 import re
 from html import escape
 
-from isojepa.certificates.assumptions import Assumption
-from isojepa.certificates.assumptions.line import chance
 from isojepa.certificates.certificate import Certificate
+from isojepa.certificates.checks import CheckResult, format_p
 from isojepa.report.charts import Chart, Part, Series, scale_for
 from isojepa.report.formulas import ASSUMPTIONS
 from isojepa.report.glance import measured_on, tally, troubles
@@ -72,12 +71,12 @@ def _sentence(certificate: Certificate) -> str:
     return text[0].upper() + text[1:] + ": open the lines to see why and what to do."
 
 
-def check_line(item: Assumption, name: str) -> Part:
+def check_line(item: CheckResult, name: str) -> Part:
     """One assumption as a row that opens; `name` is the id of its charts."""
     tone = _TONES.get(item.verdict, "plain")
     advice = f'<span class="advice">{escape(signs(item.advice))}</span>' if item.advice else ""
     mark = f'role="img" aria-label="{escape(item.verdict)}">{_MARKS.get(item.verdict, "·")}'
-    odds = "" if item.p is None or math.isnan(item.p) else chance(item.p)
+    odds = "" if item.p is None or math.isnan(item.p) else format_p(item.p)
     head = (
         f'<span class="mark {tone}" {mark}</span>'
         f'<span class="name">{escape(item.name)} <small class="{tone}">{escape(item.verdict)}</small></span>'
@@ -97,7 +96,7 @@ def check_line(item: Assumption, name: str) -> Part:
     return Part(f'<details class="check"><summary>{head}</summary>{body}</details>', charts)
 
 
-def _scale(item: Assumption, tone: str) -> str:
+def _scale(item: CheckResult, tone: str) -> str:
     """Value and interval against the threshold; the words alone where the value is not known."""
     if math.isnan(item.value):
         return "<small>not measured</small>"
@@ -121,7 +120,7 @@ def _place(value: float, threshold: float) -> float:
     return 100 * value / (value + threshold) if value + threshold > 0 else 0.0
 
 
-def _details(item: Assumption, name: str) -> tuple[str, list[Chart]]:
+def _details(item: CheckResult, name: str) -> tuple[str, list[Chart]]:
     """Numbers of one kind together: a chart of many, a line of text for each of few."""
     groups: dict[str, list[tuple[str, float]]] = {}
     for label, value in item.detail:

@@ -1,22 +1,23 @@
 """Joint Gaussianity of pairs: its level, its power against maps that keep every view Gaussian."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from isojepa.certificates.assumptions.joint import (
-    THRESHOLD,
-    Comparison,
-    check_joint,
-    left_functions,
-    start_functions,
+from isojepa.certificates.assumptions import draw_sample
+from isojepa.certificates.joint_gaussianity import (
+    MAX_JOINT_EFFECT,
+    correlated_functions,
+    hermite_functions,
+    joint_gaussianity,
     worst_plane,
 )
-from isojepa.certificates.assumptions.sample import draw_sample
-from tests.certificates.assumptions.worlds import both, gaussian, rotation, swirl
+from tests.certificates.worlds import both, gaussian, rotation, swirl
 
 
 def line(h, h_next, seed=0, draws=79, of="embeddings"):
-    return check_joint(draw_sample(h, h_next, of, seed), 2000, draws, 0.95)
+    return joint_gaussianity(replace(draw_sample(h, h_next, of, seed), draws=draws))
 
 
 def products(z, count, dim=2):
@@ -45,7 +46,7 @@ def test_each_direction_may_have_its_own_rate_and_scale():
 def test_a_swirl_of_half_a_radian_per_radius_fails(dim, n):
     found = line(*both(lambda z: swirl(z, 0.5), gaussian(n, dim)))
     assert found.verdict == "fails"
-    assert found.interval.low > THRESHOLD
+    assert found.interval.low > MAX_JOINT_EFFECT
     assert "no rotation" in found.advice
 
 
@@ -60,7 +61,7 @@ def test_sums_of_products_fail(count):
     assert found.verdict == "fails"
 
 
-def test_a_bent_dimension_fails_by_its_slices():
+def test_a_nonlinear_dimension_fails_by_its_slices():
     found = line(*both(lambda z: np.tanh(0.7 * z), gaussian(4000, 2, 0.5)))
     assert found.verdict == "fails"
     assert dict(found.detail)["p of slices"] < 0.01
@@ -82,7 +83,7 @@ def test_few_pairs_are_unclear_and_say_what_they_could_show():
     assert "too few" in line(*gaussian(60, 30)).sentence
 
 
-def test_equal_views_are_told():
+def test_equal_views_are_named():
     z, _ = gaussian(500, 2)
     assert "no noise that could be looked at" in line(z, z.copy()).sentence
     assert "no noise that could be looked at" in line(z, z @ rotation(2)).sentence
@@ -90,22 +91,24 @@ def test_equal_views_are_told():
 
 def test_the_functions_are_orthonormal():
     x = np.random.default_rng(0).standard_normal((400_000, 2))
-    for functions in (start_functions(x), left_functions(x), start_functions(x[:, :1])):
-        values = np.concatenate(list(functions.values()), axis=1)
+    for values, _ in (hermite_functions(x, 3), hermite_functions(x[:, :1], 3)):
         assert np.allclose(values.T @ values / len(x), np.eye(values.shape[1]), atol=0.05)
-    assert Comparison(start_functions(x), left_functions(x)).cells == 29
-    assert Comparison(start_functions(x[:, :1]), left_functions(x[:, 1:])).cells == 4
+    assert correlated_functions(x, x)[2].sum() == 29
+    assert correlated_functions(x[:, :1], x[:, 1:])[2].sum() == 4
 
 
 def test_the_worst_plane_is_the_one_with_the_largest_sum_of_squares():
     rng = np.random.default_rng(0)
     start = rng.standard_normal((500, 5))
-    left = rng.standard_normal((500, 5)) * np.exp(0.3 * start[:, [3, 0, 1, 2, 4]])
-    start, left = (x / np.sqrt((x**2).mean(0)) for x in (start, left))
+    residual = rng.standard_normal((500, 5)) * np.exp(0.3 * start[:, [3, 0, 1, 2, 4]])
+    start, residual = (x / np.sqrt((x**2).mean(0)) for x in (start, residual))
 
     def squares(i, j):
-        first, second = start_functions(start[:, [i, j]]), left_functions(left[:, [i, j]])
-        return sum(((first[d].T @ second[e]) ** 2).sum() for d in first for e in second if 3 <= d + e <= 4)
+        (x, degrees), (y, others) = (
+            hermite_functions(start[:, [i, j]], 3),
+            hermite_functions(residual[:, [i, j]], 2),
+        )
+        return ((x.T @ y) ** 2)[np.isin(np.add.outer(degrees, others), (3, 4))].sum()
 
     planes = [(i, j) for i in range(5) for j in range(i + 1, 5)]
-    assert worst_plane(start, left) == max(planes, key=lambda plane: squares(*plane))
+    assert worst_plane(start, residual) == max(planes, key=lambda plane: squares(*plane))

@@ -3,22 +3,18 @@
 import numpy as np
 import pytest
 
-from isojepa.certificates.assumptions.dimension import (
-    check_dimension,
+from isojepa.certificates.assumptions import draw_sample
+from isojepa.certificates.dimension import (
     curved_directions,
+    dimension,
     effective_ranks,
     skewed_directions,
 )
-from isojepa.certificates.assumptions.rates import measure_rates
-from isojepa.certificates.assumptions.sample import draw_sample
-from isojepa.certificates.assumptions.shape import search_directions
-from tests.certificates.assumptions.worlds import both, duplicated, gaussian, harmonic, rotation
+from tests.certificates.worlds import both, duplicated, gaussian, harmonic, rotation
 
 
-def line(z, z_next=None, of="embeddings", rows=2000, seed=0):
-    sample = draw_sample(z, z_next, of, seed)
-    rates = measure_rates(sample) if z_next is not None else None
-    return check_dimension(sample, rates, search_directions(sample, rows), rows, 0.95)
+def line(z, z_next=None, of="embeddings", seed=0):
+    return dimension(draw_sample(z, z_next, of, seed))
 
 
 def test_effective_ranks_of_equal_and_single_eigenvalues():

@@ -77,3 +77,12 @@ def harmonic(n, dim, seed=0):
 
 def duplicated(n, dim, seed=0):
     return both(lambda z: np.column_stack([z, z[:, 0]]), gaussian(n, dim, seed=seed))
+
+
+def ornstein_uhlenbeck_episodes(rhos, episodes=400, steps=40, seed=0):
+    """Stationary states (episodes, steps, dim), each dimension with its own correlation."""
+    rng, rhos = np.random.default_rng(seed), np.asarray(rhos)
+    states = rng.standard_normal((episodes, steps, len(rhos)))
+    for step in range(1, steps):
+        states[:, step] = rhos * states[:, step - 1] + np.sqrt(1 - rhos**2) * states[:, step]
+    return states

@@ -5,20 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from isojepa.certificates.audit import stride_rows
+from isojepa.certificates.strides import stride_rows
 from isojepa.data.episodes import Episodes
-
-
-def ou(rhos, episodes=400, steps=40, seed=0):
-    source = np.random.default_rng(seed)
-    rhos = np.asarray(rhos)
-    states = np.zeros((episodes, steps, len(rhos)))
-    states[:, 0] = source.normal(size=states[:, 0].shape)
-    for step in range(1, steps):
-        states[:, step] = rhos * states[:, step - 1] + np.sqrt(1 - rhos**2) * source.normal(
-            size=states[:, 0].shape
-        )
-    return states
+from tests.certificates.worlds import ornstein_uhlenbeck_episodes as ou
 
 
 def test_correlations_fall_by_powers_of_the_stride():
@@ -33,12 +22,9 @@ def test_correlations_fall_by_powers_of_the_stride():
 def test_normal_differences_lie_at_the_floor_and_others_above():
     for row in stride_rows(Episodes.of({"qpos": ou([0.95, 0.8])}), strides=(1, 8), samples=1000):
         assert max(*row.sigreg, row.joint) < 6 * row.floor
-        assert max(row.bend) < 0.005
-        assert min(row.p) > 0.001
     steps = np.random.default_rng(1).exponential(size=(400, 40, 2))
     row = stride_rows(Episodes.of({"qpos": np.cumsum(steps, 1)}), strides=(1,), samples=1000)[0]
     assert min(*row.sigreg, row.joint) > 20 * row.floor
-    assert max(row.p) < 0.001
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
@@ -56,7 +42,7 @@ def test_the_floor_is_what_normal_samples_have(dim):
         assert abs(np.mean(values) - floor) < 4 * error + 0.005
 
 
-def test_unequal_lengths_are_taken_and_too_long_strides_refused():
+def test_unequal_lengths_are_taken_and_too_long_strides_raise():
     states = ou([0.9], episodes=40)
     ragged = [path[: 10 + at % 20] for at, path in enumerate(states)]
     rows = stride_rows(Episodes.of({"qpos": ragged}), strides=(1, 16), per_episode=0)
