@@ -485,9 +485,9 @@ def _nonlinear_r2(x: np.ndarray, y: np.ndarray, memory: int, confidence: float, 
     residual, spread = np.empty(n), np.empty(n)
     for split in splits:
         regression = NonlinearRegression(x[split.fit], y[split.fit], generator(seed, "nonlinear"))
-        wanted = y[split.score]
-        residual[split.score] = ((wanted - regression(x[split.score])) ** 2).sum(1)
-        spread[split.score] = ((wanted - y[split.fit].mean(0)) ** 2).sum(1)
+        target = y[split.score]
+        residual[split.score] = ((target - regression(x[split.score])) ** 2).sum(1)
+        spread[split.score] = ((target - y[split.fit].mean(0)) ** 2).sum(1)
     return r2_interval(residual, spread, np.arange(n) * _MAX_BLOCKS // n, confidence)[0]
 
 
