@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from isojepa.certificates.lags import LagSpectrum, measure_lags
     from isojepa.certificates.left_out import LeftOut
     from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
-    from isojepa.certificates.named import NamedAxis, NamedLatents
+    from isojepa.certificates.named import IdentifiedLatents
     from isojepa.certificates.reading import read_array, read_embeddings, read_named
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.sentences import Line, format_value
@@ -46,14 +46,13 @@ __all__ = [
     "DynamicsCertificate",
     "Embeddings",
     "Examination",
+    "IdentifiedLatents",
     "Interval",
     "LagSpectrum",
     "LeftOut",
     "Line",
     "MaximalCorrelation",
     "Mode",
-    "NamedAxis",
-    "NamedLatents",
     "NoBound",
     "NotFinite",
     "Prediction",
