@@ -1,7 +1,7 @@
 r"""Which components the data identify, and which only span a block that stays a rotation.
 
 A search always returns axes. They are found on every other block of rows and judged on the blocks between,
-and the other way round. Two components are told apart
+and the other way round. Two components are distinguished
 
     by shape   if kappa_i + kappa_j (`rotations`) exceeds 0 beyond chance, and the departure of one of the two
                from normal, 1 - corr(y, normal scores of y)^2, is at least the tolerance: the least nonlinear
@@ -11,7 +11,7 @@ and the other way round. Two components are told apart
                (k - 1) t);
 
 and if both halves found the same two components. Chance is `LEVEL` over all pairs together, by Student's t
-over blocks. Components that are not told apart form a block.
+over blocks. Components that are not distinguished form a block.
 
 The world's departure. An encoder that has not converged leaves y = g(u) of a latent u. With pairs, the
 function f(y) that predicts itself best is asked instead: it is the same for every increasing g, and if a
@@ -59,7 +59,7 @@ from isojepa.unmixing.rotations import (
 )
 
 # Thresholds of the verdict
-LEVEL = 1e-3  # chance that any of all pairs is told apart wrongly
+LEVEL = 1e-3  # chance that any of all pairs is distinguished by mistake
 MIN_STABILITY = 0.9  # cosine of a component with itself in both halves
 MAX_MIXING = 0.15  # cosine between a component of one half and another of the other: above, they are mixed
 RATE_TOLERANCES = 5.0  # tolerances by which log rates must differ: rates react to energy of several degrees
@@ -90,9 +90,9 @@ class Cause(StrEnum):
     """Why a component is not identified, or not linearized."""
 
     ALIKE = "alike"
-    """Neither shape nor rate tells it from others, in any number of rows."""
+    """Neither shape nor rate distinguishes it from others, in any number of rows."""
     FEW_ROWS = "few rows"
-    """Too few rows, or too few effective ones, show what tells it apart."""
+    """Too few rows, or too few effective ones, show what distinguishes it."""
     DEPENDENT = "dependent"
     """It depends on another component."""
     BENT = "bent"
@@ -104,7 +104,7 @@ class Evidence:
     """Measurements of components, all (dim,) or (dim, dim) for pairs.
 
     Attributes:
-        by_shape, by_rate: pairs told apart by either.
+        by_shape, by_rate: pairs distinguished by either.
         together: pairs in one block, reflexive.
         stability: cosine of each component between the two halves.
         departure: from the normal distribution.
@@ -152,7 +152,7 @@ class Evidence:
         if self.together[i].sum() > 1:
             return "none", *self._block_reason(i, tolerance)
         if self.stability[i] < MIN_STABILITY:
-            reason = "two halves of the rows give other directions: too few rows for what tells it apart"
+            reason = "two halves of the rows give other directions: too few rows for what distinguishes it"
             return "none", Cause.FEW_ROWS, reason
         strong = self.dependence[i] > MAX_DEPENDENCE
         if strong.any() and not self._leads(i, strong):
@@ -178,7 +178,7 @@ class Evidence:
         block = self.together[i]
         inside = block & (np.arange(len(block)) != i)
         if (self.by_shape | self.by_rate)[i][inside].all():
-            reason = "two halves of the rows give other components: too few rows for what tells them apart"
+            reason = "two halves of the rows give other components: too few rows for what distinguishes them"
             return Cause.FEW_ROWS, reason
         least = max(tolerance, 1e-12)
         doubted = bool((self.doubted & (self.departure >= least))[block].any())
@@ -288,8 +288,8 @@ def measure_evidence(
     world = None
     if tolerance > 0 and sample.second is not None:
         world = _world_departures(sample, rotation.matrix)
-    shown = shown_departures(departure, world, tolerance) if tolerance > 0 else departure
-    by_shape = beyond_chance(np.stack(kappa), 1.0) & (np.maximum(shown[:, None], shown) >= tolerance)
+    credited = shown_departures(departure, world, tolerance) if tolerance > 0 else departure
+    by_shape = beyond_chance(np.stack(kappa), 1.0) & (np.maximum(credited[:, None], credited) >= tolerance)
     by_rate, correlation = np.zeros((dim, dim), bool), None
     if correlations:
         correlation = np.mean(correlations, axis=0)
@@ -300,11 +300,12 @@ def measure_evidence(
     np.fill_diagonal(apart, False)
     groups = scipy.sparse.csgraph.connected_components(~apart, directed=False)[1]
     thinned = _thinned(sample.first, rotation.matrix, _MAX_RANKED_ROWS)
-    effective = _effective_rows(thinned)
     step = max(1, sample.first.numel() // _DEPENDENCE_NUMBERS)
     dependence, carried = shared_functions(
         rotate(sample.first[::step], rotation.matrix), sample.block[::step]
     )
+    used = len(sample.first[::step])
+    effective = np.minimum(_effective_rows(sample.first, rotation.matrix), used)
     errors = 1 / np.sqrt(effective)
     rejected, unexplained = reject_independence(thinned)
     return Evidence(
@@ -316,7 +317,7 @@ def measure_evidence(
         world_departure=np.full(dim, np.nan)
         if world is None
         else np.where(np.isfinite(world[1]), world[0], np.nan),
-        doubted=(departure >= tolerance) & (shown < tolerance),
+        doubted=(departure >= tolerance) & (credited < tolerance),
         correlation=correlation,
         dependence=dependence,
         upper=dependence + CONFIDENCE_ERRORS * errors,
@@ -459,9 +460,9 @@ def shown_departures(departure: np.ndarray, world: np.ndarray | None, tolerance:
         return np.where(strong, departure, 0.0)
     estimate, error = world
     sure = (estimate >= tolerance) & (estimate > DEPARTURE_ERRORS * error)
-    asked = strong & np.isfinite(error)
-    weights = 1 / np.maximum(error[asked], 1e-12) ** 2
-    jointly = weights @ estimate[asked] > DEPARTURE_ERRORS * np.sqrt(weights.sum())
+    measurable = strong & np.isfinite(error)
+    weights = 1 / np.maximum(error[measurable], 1e-12) ** 2
+    jointly = weights @ estimate[measurable] > DEPARTURE_ERRORS * np.sqrt(weights.sum())
     # equal views, unrelated pairs and distributions of a few levels show nothing of it
     credible = np.isinf(error) | (jointly & ~_refuted(world, tolerance))
     return np.where(sure, estimate, np.where(strong & credible, departure, 0.0))
@@ -537,9 +538,9 @@ def _held_out(fit: Tensor, test: Tensor) -> Tensor:
         power = power / power.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-30)[:, None, None]
         power = power @ power
     right = torch.nn.functional.normalize(power.sum(2, keepdim=True), dim=1)
-    left = torch.nn.functional.normalize(fit @ right, dim=1)
+    left_functions = torch.nn.functional.normalize(fit @ right, dim=1)
     correlations = torch.zeros(dim, dim, dtype=test.dtype)
-    correlations[i, j] = correlations[j, i] = (left.mT @ test @ right)[:, 0, 0]
+    correlations[i, j] = correlations[j, i] = (left_functions.mT @ test @ right)[:, 0, 0]
     return correlations
 
 

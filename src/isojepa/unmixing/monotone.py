@@ -453,7 +453,7 @@ def _from_increments(scores: Scores) -> tuple[np.ndarray, bool]:
         squares = scores.tally(np.tile((each[pairs:] - each[:pairs]) ** 2, 2))
         conductance = density / slope**2 / widths
         expected, by_conductance = expected_increments(z[1:-1], scores.mass, conductance)
-        # a slope moves the places of both variances alike: only the jumps between them tell the two apart
+        # a slope moves the places of both variances alike: only the jumps between them distinguish the two
         derivative = 2 * (by_conductance * conductance / expected[:, None]) @ basis
         return _log_ratio(squares.sum(0), total, expected), derivative, squares
 
@@ -502,7 +502,7 @@ def _from_increments(scores: Scores) -> tuple[np.ndarray, bool]:
 
 
 def _deviation(distances: np.ndarray, mass: np.ndarray) -> float:
-    """Standard deviation of the nodes (K,) at distances (K - 1,): the ends count little."""
+    """Standard deviation of the nodes (K,) at distances (K - 1,); few values lie at the ends."""
     z = np.concatenate(([0.0], np.cumsum(distances)))
     return math.sqrt(mass @ (z - mass @ z) ** 2)
 

@@ -70,6 +70,7 @@ MAX_ROW_SHARE = 0.05  # of a column's variance in one row; above it the variance
 MAX_MEAN_SHIFT = 0.5  # standard deviations between the means of both views of one distribution
 _LISTED = 8  # columns that a message lists
 SCORE_ROWS = 5_000  # that scores are learned from
+_POOLED_VALUES = 100_000  # that one score of all components is learned from
 MIN_ACROSS = 0.6  # mean correlation of pairs for equations across views
 MIN_SQUARES_CORRELATION = 0.005  # mean over pairs of components, from which squares are correlated,
 SQUARES_ERRORS = 4.0  # if it is so many standard errors
@@ -410,9 +411,9 @@ def rotate(white: Tensor, matrix: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(matrix)).to(white.dtype) @ white.T
 
 
-def learn_scores(y: Tensor) -> Tensor:
-    """(4, dim) coefficients of the score of each component (dim, n), from `SCORE_ROWS` of its values."""
-    y = y[:, :: max(1, y.shape[1] // SCORE_ROWS)].double()
+def learn_scores(y: Tensor, count: int = SCORE_ROWS) -> Tensor:
+    """(4, dim) coefficients of the score of each component (dim, n), from about `count` of its values."""
+    y = y[:, :: max(1, y.shape[1] // count)].double()
     basis = torch.stack(_basis(y), 1)
     _, tanh, ye, e = basis.unbind(1)
     slopes = torch.stack((torch.ones_like(y), 1 - tanh * tanh, e - y * ye, -ye), 1).mean(2)
@@ -498,7 +499,7 @@ def _fixed_point(white: Tensor, rng: np.random.Generator, sign: int = 0) -> np.n
 def _pooled_scores(y: Tensor) -> Tensor:
     """(4, dim) one score for all components (dim, n) together, each flipped to its longer tail."""
     flip = torch.where((y**3).mean(1) < 0, -1.0, 1.0)
-    scores = learn_scores((y * flip[:, None].to(y.dtype)).reshape(1, -1)).repeat(1, len(y))
+    scores = learn_scores((y * flip[:, None].to(y.dtype)).reshape(1, -1), _POOLED_VALUES).repeat(1, len(y))
     scores[3] *= flip  # the only even one of the four functions
     return scores
 

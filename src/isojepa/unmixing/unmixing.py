@@ -81,7 +81,7 @@ class Component:
     Attributes:
         number: its column, from 0.
         identified_by: a key of `IDENTIFIED_BY`; "none" in a block.
-        block: the components that it is not told apart from, itself included.
+        block: the components that it is not distinguished from, itself included.
         error: standard error of its direction in radians, by the information of the sample about its angles
             and about the covariance that made rows white; inf in a block.
         stability: cosine between the directions that two halves of the rows gave, each from its own start.
@@ -95,7 +95,7 @@ class Component:
         world_departure: departure of the function of y that predicts itself best, to which no encoder adds;
             None without pairs, and where they do not show it.
         cause: the reason in a word; None if it is identified and linearized.
-        dependence_upper: upper 95 % end of its dependence on any other component; None in older files.
+        dependence_upper: the largest upper 95 % end of its dependence on another component.
     """
 
     number: int
@@ -112,7 +112,7 @@ class Component:
     reason: str = ""
     world_departure: float | None = None
     cause: Cause | None = None
-    dependence_upper: float | None = None
+    dependence_upper: float = 0.0
 
     @property
     def identified(self) -> bool:
@@ -261,7 +261,7 @@ class Unmixing(Parameters):
 
     @property
     def n_identified_(self) -> int:
-        """Number of components that are told apart from all others."""
+        """Number of components that are distinguished from all others."""
         return sum(component.identified for component in self.components_)
 
     @property
@@ -274,7 +274,7 @@ class Unmixing(Parameters):
         """The result in a sentence or two."""
         count, identified = len(self.components_), self.n_identified_
         if count == 1:
-            return "One dimension: there is nothing to tell apart."
+            return "One dimension: there is nothing to unmix."
         if identified == count:
             return f"All {count} components are identified, each up to its sign."
         if not identified:
@@ -538,5 +538,5 @@ def _read_component(note: Mapping[str, Any], number: int, count: int) -> Compone
         reason=str(note["reason"]),
         world_departure=optional("world_departure"),
         cause=cause,
-        dependence_upper=optional("dependence_upper"),
+        dependence_upper=real("dependence_upper", 0),
     )
