@@ -35,6 +35,7 @@ a small angle between the two changes it are left out.
 import itertools
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -558,12 +559,9 @@ def reject_independence(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return rejected, unexplained
     pairs = np.stack(np.triu_indices(dim, 1), axis=1)
     if len(pairs) > _HSIC_PAIRS:
-        shared = np.concatenate(
-            [
-                _hsic(y[judged - 1], part, 0)[0]
-                for part in np.array_split(pairs, len(pairs) // _HSIC_PAIRS + 1)
-            ]
-        )
+        waves = _Waves.of(y[judged - 1])
+        parts = np.array_split(pairs, -(-len(pairs) // _HSIC_PAIRS))
+        shared = np.concatenate([_hsic(waves, part, 0)[0] for part in parts])
         pairs = pairs[np.argsort(-shared)[:_HSIC_PAIRS]]
     y = y[judged]
     for i, j in pairs[_depends(y, pairs)]:
@@ -581,31 +579,40 @@ def reject_independence(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _depends(y: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """(pairs,) whether each depends beyond chance, all pairs together."""
-    scores = _hsic(y, pairs, _DRAWS)
+    scores = _hsic(_Waves.of(y), pairs, _DRAWS)
     return np.asarray(scores[0] > np.quantile(scores[1:].max(1), 1 - LEVEL_HSIC))
 
 
-def _hsic(y: np.ndarray, pairs: np.ndarray, draws: int) -> np.ndarray:
+class _Waves(NamedTuple):
+    """Standardized components (dim, n, 1), their waves (dim, n, 12), and slopes of those; float32."""
+
+    z: Tensor
+    values: Tensor
+    slopes: Tensor
+
+    @classmethod
+    def of(cls, y: np.ndarray) -> "_Waves":
+        """Waves of components (n, dim)."""
+        z = ((y - y.mean(0)) / y.std(0)).T[..., None]
+        sine, cosine = np.sin(z * _WAVES), np.cos(z * _WAVES)
+        values = np.concatenate((sine, cosine), axis=-1)
+        slopes = np.concatenate((_WAVES * cosine, -_WAVES * sine), axis=-1)
+        scale = np.maximum(values.std(1, keepdims=True), _MIN_WAVE_SCALE)
+        values = (values - values.mean(1, keepdims=True)) / scale
+        return cls(*(torch.from_numpy(part).float() for part in (z, values, slopes / scale)))
+
+
+def _hsic(waves: _Waves, pairs: np.ndarray, draws: int) -> np.ndarray:
     """(1 + draws, pairs) squared covariances of waves, of the rows as they are and re-paired."""
-    z = ((y - y.mean(0)) / y.std(0)).T
-    angles = z[..., None] * _WAVES
-    sine, cosine = np.sin(angles), np.cos(angles)
-    waves = np.concatenate((sine, cosine), axis=-1)
-    slopes = np.concatenate((_WAVES * cosine, -_WAVES * sine), axis=-1)
-    scale = np.maximum(waves.std(1, keepdims=True), _MIN_WAVE_SCALE)
-    waves, slopes = (waves - waves.mean(1, keepdims=True)) / scale, slopes / scale
-    i, j = pairs.T
-    first, second = (torch.from_numpy(waves[side]).float() for side in (i, j))
+    i, j = torch.from_numpy(pairs.T)
+    first, second, count = waves.values[i], waves.values[j], waves.values.shape[1]
     # how a little of either component on the other changes the covariances
-    changes = (
-        torch.from_numpy(slopes[i] * z[j][..., None]).float().mT @ second,
-        first.mT @ torch.from_numpy(slopes[j] * z[i][..., None]).float(),
-    )
+    changes = (waves.slopes[i] * waves.z[j]).mT @ second, first.mT @ (waves.slopes[j] * waves.z[i])
     basis = torch.linalg.qr(torch.stack([change.flatten(1) for change in changes], 2))[0]
     rng = numpy_generator(0, "independence", "orders")
     scores = []
     for draw in range(draws + 1):
-        order = torch.from_numpy(rng.permutation(len(y)) if draw else np.arange(len(y)))
-        covariance = (first.mT @ second[:, order]).flatten(1) / len(y)
+        order = torch.from_numpy(rng.permutation(count) if draw else np.arange(count))
+        covariance = (first.mT @ second[:, order]).flatten(1) / count
         scores.append(covariance.square().sum(1) - (covariance[:, None] @ basis).square().sum((1, 2)))
     return torch.stack(scores).numpy()
