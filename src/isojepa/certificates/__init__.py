@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from isojepa.certificates.gaussianity import Examination, examine
     from isojepa.certificates.lags import LagSpectrum, measure_lags
     from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
-    from isojepa.certificates.named import NamedAxis, NamedLatents
+    from isojepa.certificates.named import IdentifiedLatents
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
@@ -45,13 +45,12 @@ __all__ = [
     "DynamicsCertificate",
     "Embeddings",
     "Examination",
+    "IdentifiedLatents",
     "Interval",
     "LagSpectrum",
     "Line",
     "MaximalCorrelation",
     "Mode",
-    "NamedAxis",
-    "NamedLatents",
     "NoBound",
     "NotFinite",
     "Prediction",
