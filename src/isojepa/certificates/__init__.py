@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from isojepa.certificates.bound import Bound, NoBound, measure_bound
     from isojepa.certificates.certificate import Certificate
     from isojepa.certificates.certifying import certify
+    from isojepa.certificates.decay import DecaySpectrum, measure_decay
     from isojepa.certificates.dynamics import (
         DynamicsCertificate,
         Transition,
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
     )
     from isojepa.certificates.embeddings import Embeddings, NotFinite
     from isojepa.certificates.gaussianity import Examination, examine
-    from isojepa.certificates.lags import LagSpectrum, measure_lags
     from isojepa.certificates.left_out import LeftOut
-    from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.named import NamedAxis, NamedLatents
     from isojepa.certificates.reading import read_array, read_embeddings, read_named
     from isojepa.certificates.recovery import Recovery, measure_recovery
+    from isojepa.certificates.rho import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
     from isojepa.statistics.intervals import Interval
@@ -43,11 +43,11 @@ __all__ = [
     "Assumption",
     "Bound",
     "Certificate",
+    "DecaySpectrum",
     "DynamicsCertificate",
     "Embeddings",
     "Examination",
     "Interval",
-    "LagSpectrum",
     "LeftOut",
     "Line",
     "MaximalCorrelation",
@@ -71,7 +71,7 @@ __all__ = [
     "fit_transition",
     "format_value",
     "measure_bound",
-    "measure_lags",
+    "measure_decay",
     "measure_recovery",
     "measure_spectrum",
     "predict_embedding",

@@ -18,7 +18,7 @@ are cut, which takes next to nothing from f and much from the error of high degr
 import numpy as np
 import scipy
 
-from isojepa.certificates.hermite import hermite_polynomials
+from isojepa.certificates.spectrum import hermite_polynomials
 from isojepa.unmixing.scores import normal_scores
 
 STRONG = 0.025  # departure that needs no pairs: encoders of copula worlds were seen to leave up to 0.02

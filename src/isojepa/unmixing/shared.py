@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isojepa.certificates.hermite import hermite_polynomials
+from isojepa.certificates.spectrum import hermite_polynomials
 
 _DEGREE = 4
 _FAR = 4.0  # deviations beyond which a value counts as that: powers of larger ones are those of few rows

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isojepa.certificates.waves import cosines
-
 _KNOTS = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
 _FREE = 30.0  # linear features are scaled up by this, so that the penalty hardly reaches them
 _PENALTIES = np.logspace(-6, 6, 25)  # relative to the number of samples
@@ -121,7 +119,7 @@ def _chosen_penalties(values: np.ndarray, moments: np.ndarray, total: np.ndarray
 
 def _features(x: np.ndarray, knots: np.ndarray, frequencies: np.ndarray, phases: np.ndarray) -> np.ndarray:
     hinges = [np.maximum(x - knot, 0.0) for knot in knots]
-    return np.concatenate([x, *hinges, cosines(x @ frequencies + phases)], axis=1)
+    return np.concatenate([x, *hinges, torch.from_numpy(x @ frequencies + phases).cos_().numpy()], axis=1)
 
 
 def _normal(shape: tuple[int, ...], source: torch.Generator) -> np.ndarray:
