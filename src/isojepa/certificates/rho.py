@@ -416,8 +416,8 @@ class _Family:
             upper, lower = (part[:size, :size] for part in self._moments(blocks))
             both = upper + lower
             both[np.diag_indices(size)] += _PENALTY
-            wanted = [size - max(self.counts(size)), size - 1]
-            vectors = scipy.linalg.eigh(upper - lower, both, subset_by_index=wanted)[1]
+            top = [size - max(self.counts(size)), size - 1]
+            vectors = scipy.linalg.eigh(upper - lower, both, subset_by_index=top)[1]
             self._solutions[blocks, size] = vectors[:, ::-1]
         return self._solutions[blocks, size]
 

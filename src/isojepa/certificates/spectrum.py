@@ -387,16 +387,16 @@ def _allowed_degree(n: int, dim: int, degree: int | None) -> int:
 
     fitting = largest(AUTO_FEATURES) if degree is None else largest(MAX_FEATURES)
     fitting = max(fitting, min(1, largest(MAX_FEATURES)))  # many latents: at least the linear share
-    wanted = max(fitting, 1) if degree is None else degree
-    if fitting == wanted and n >= 4 * _BLOCKS:
-        return wanted
-    count = math.comb(dim + wanted, wanted)
-    advice = [f"degree={fitting}"] if 0 < fitting < wanted else []
+    chosen = max(fitting, 1) if degree is None else degree
+    if fitting == chosen and n >= 4 * _BLOCKS:
+        return chosen
+    count = math.comb(dim + chosen, chosen)
+    advice = [f"degree={fitting}"] if 0 < fitting < chosen else []
     if count <= MAX_FEATURES:
         advice.append(f"at least {max(SAMPLES_PER_FEATURE * count, 4 * _BLOCKS)} samples")
     raise ValueError(
         f"degree must leave {SAMPLES_PER_FEATURE} samples per feature and at most {MAX_FEATURES} features, "
-        f"got {count} features of degree {wanted} in {dim} dimensions for {n} samples"
+        f"got {count} features of degree {chosen} in {dim} dimensions for {n} samples"
         + (f": pass {' or '.join(advice)}" if advice else "")
     )
 
