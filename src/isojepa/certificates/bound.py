@@ -232,10 +232,10 @@ def _epsilon(views: Views) -> tuple[float, float, float, np.ndarray, float]:
             cross = np.outer(view[index], mean)
             off[index] -= cross + cross.T - block.n * np.outer(mean, mean)
         off[index] = off[index] / (2 * block.n) + of_mean - np.eye(dim)
-    off = off.reshape(count, -1)
+    flat = off.reshape(count, -1)
     plain = float(np.linalg.norm(views.covariance() - np.eye(dim)))
-    size = max(1.0, float(np.abs(off).max()))  # fourth powers of huge numbers would overflow
-    products = (off / size) @ (off / size).T
+    size = max(1.0, float(np.abs(flat).max()))  # fourth powers of huge numbers would overflow
+    products = (flat / size) @ (flat / size).T
     gap = 2 if count >= 10 else 1
     paired = np.abs(np.subtract.outer(np.arange(count), np.arange(count))) >= gap
     partners, pairs = paired.sum(1), int(paired.sum())

@@ -20,8 +20,10 @@ of phi, made of the normal scores s of each dimension, which bound heavy tails:
 
     linear    the dimensions as they are
     scores    s
-    waves     s and cos(w.s + b) with random w (Rahimi & Recht 2007): of all dimensions up to 8, and from 3
-              dimensions on of the plane whose dimensions bend together most
+    waves     s, cos(w.s + b) with random w (Rahimi & Recht 2007), cos(k pi u) and s_j cos(k pi u) with u the
+    rank
+              of |s|: of all dimensions up to 8, and from 3 dimensions on of the plane whose dimensions bend
+              most
 
 Rows are cut into blocks of successive ones and these into four folds. For each fold, family, number of
 components and of functions are chosen on the other three, by fitting to two and judging on the third; they
@@ -67,8 +69,10 @@ _FOLDS, _BLOCKS = 4, 20  # blocks of all folds together
 _MAX_PAIRS, _MAX_NUMBERS = 40_000, 1 << 23  # pairs that functions are fitted to and scored on; numbers held
 _MAX_DIM = 64  # dimensions that functions are made of; of more, the slowest directions
 _MAX_WAVE_DIM = 8  # dimensions up to which waves of all of them are tried
-_LENGTHS, _WAVES = (1.6, 0.8, 0.4), 64  # wave lengths in standard deviations, and waves of each
-_SIZES = (0, 8, 24, 64, 160)  # principal components beside the linear ones
+_LENGTHS, _PLANE_LENGTHS = (1.6, 0.8, 0.4), (1.6, 0.6)  # of waves, in standard deviations
+_WAVES = 160  # of each length
+_RADIAL_WAVES = 6
+_SIZES = (0, 6, 12, 24, 48, 96, 192, 256)  # principal components beside the linear ones
 _COUNTS = (1, 4, 16)  # functions together; all linear ones are another choice
 _PAIRS_PER_COMPONENT = 8
 _CAUTION = 2.0  # standard errors subtracted when functions are chosen
@@ -271,9 +275,9 @@ def _cross_fit(blocks: list[_Block], seed: int) -> tuple[list[tuple[np.ndarray, 
         _Family("sums of monotone functions of the dimensions", dim, scores),
     ]
     if dim <= _MAX_WAVE_DIM:
-        families.append(_wave_family("waves over all dimensions", scores, tuple(range(dim)), seed))
+        families += _wave_families("waves over all dimensions", scores, tuple(range(dim)), _LENGTHS, seed)
     bends = [_bends(*block) for block in scores] if dim > 2 else []
-    planes: dict[tuple[int, int], _Family] = {}
+    planes: dict[tuple[int, int], list[_Family]] = {}
     folds = [tuple(int(b) for b in fold) for fold in np.array_split(np.arange(len(blocks)), _FOLDS)]
     results, words = [], []
     for fold in folds:
@@ -283,8 +287,8 @@ def _cross_fit(blocks: list[_Block], seed: int) -> tuple[list[tuple[np.ndarray, 
             plane = _bent_plane([bends[block] for block in _joined(rest)])
             if plane not in planes:
                 text = f"waves over dimensions {names[plane[0]]} and {names[plane[1]]}"
-                planes[plane] = _wave_family(text, scores, plane, seed)
-            candidates.append(planes[plane])
+                planes[plane] = _wave_families(text, scores, plane, _PLANE_LENGTHS, seed)
+            candidates += planes[plane]
         choices = [judged for family in candidates for judged in _judge(family, rest)]
         choice = max(choices, key=lambda judged: judged[0])[1]
         weights = choice.family.solve(_joined(rest), choice.size)[:, : choice.count]
@@ -321,20 +325,35 @@ def _normal_scores(x: np.ndarray) -> np.ndarray:
     return scores
 
 
-def _wave_family(words: str, scores: list[_Block], columns: tuple[int, ...], seed: int) -> "_Family":
-    """Normal scores of some dimensions and random waves of them."""
+def _wave_families(
+    words: str, scores: list[_Block], columns: tuple[int, ...], lengths: tuple[float, ...], seed: int
+) -> list["_Family"]:
+    """Normal scores of some dimensions with random waves, the shortest with waves of the radius."""
     dim = len(columns)
-    source = generator(seed, "maximal correlation", *columns)
-    lengths = np.repeat(_LENGTHS, _WAVES) * math.sqrt(max(1.0, dim / 2))
-    frequencies = torch.randn((dim, len(lengths)), generator=source, dtype=torch.float64).numpy() / lengths
-    phases = 2 * np.pi * torch.rand(len(lengths), generator=source, dtype=torch.float64).numpy()
+    families = []
+    for length in lengths:
+        source = generator(seed, "maximal correlation", f"{length:g}", *columns)
+        frequencies = torch.randn((dim, _WAVES), generator=source, dtype=torch.float64).numpy()
+        frequencies /= length * math.sqrt(max(1.0, dim / 2))
+        phases = 2 * np.pi * torch.rand(_WAVES, generator=source, dtype=torch.float64).numpy()
+        radial = range(1, 1 + (_RADIAL_WAVES if length == lengths[-1] else 0))
 
-    def features(view: np.ndarray) -> np.ndarray:
-        s = view[:, columns]
-        # torch has vectorized cosines on every processor, numpy only with AVX-512
-        return np.concatenate([s, torch.from_numpy(s @ frequencies + phases).cos_().numpy()], axis=1)
+        def features(
+            view: np.ndarray,
+            frequencies: np.ndarray = frequencies,
+            phases: np.ndarray = phases,
+            radial: range = radial,
+        ) -> np.ndarray:
+            s = view[:, columns]
+            # of the radius, in ranks: planes that rotate with it
+            level = np.pi * scipy.special.gammainc(dim / 2, (s**2).sum(1, keepdims=True) / 2)
+            waves = [np.cos(k * level) for k in radial]
+            # torch has vectorized cosines on every processor, numpy only with AVX-512
+            cosines = torch.from_numpy(s @ frequencies + phases).cos_().numpy()
+            return np.concatenate([s, *[s * wave for wave in waves], *waves, cosines], axis=1)
 
-    return _Family(words, dim, [(features(a), features(b)) for a, b in scores])
+        families.append(_Family(words, dim, [(features(a), features(b)) for a, b in scores]))
+    return families
 
 
 def _bends(s: np.ndarray, s_next: np.ndarray) -> np.ndarray:
