@@ -210,8 +210,7 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def _epsilon(views: Views) -> tuple[float, float, float, np.ndarray, float]:
-    """Plain epsilon; debiased epsilon^2, its error and its values without each block; trace of the mean's
-    covariance.
+    """Plain epsilon; debiased epsilon^2, its error, its values without each block; the mean's variance.
 
     Blocks are centered by the mean of all rows: their own means would take away the slow part of dependent
     rows. What the overall mean takes away is its covariance, from the means of the blocks. Neighboring blocks
