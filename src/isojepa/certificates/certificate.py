@@ -10,12 +10,11 @@ from typing import Any
 from isojepa.certificates import grades, sentences, verdicts
 from isojepa.certificates.bound import Bound, Lack
 from isojepa.certificates.checks import CheckResult
+from isojepa.certificates.decay import DecaySpectrum
 from isojepa.certificates.eigenfunctions import Prediction
-from isojepa.certificates.lags import LagSpectrum
-from isojepa.certificates.maximal_correlation import MaximalCorrelation
 from isojepa.certificates.named import IdentifiedLatents
 from isojepa.certificates.recovery import Recovery
-from isojepa.certificates.rho import BoundCurve, RhoOrigin
+from isojepa.certificates.rho import BoundCurve, MaximalCorrelation, RhoOrigin
 from isojepa.certificates.spectrum import Spectrum
 from isojepa.statistics.intervals import Interval
 
@@ -65,7 +64,7 @@ class Certificate:
     bound_lacks: Lack | None = None
     correlation: Interval | None = None
     spectrum: Spectrum | None = None
-    lags: LagSpectrum | None = None
+    lags: DecaySpectrum | None = None
     spectrum_missing: str | None = None
     prediction: Prediction | None = None
     assumptions: tuple[CheckResult, ...] = ()

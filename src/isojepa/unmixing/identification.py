@@ -42,7 +42,7 @@ import scipy
 import torch
 from torch import Tensor
 
-from isojepa.certificates.hermite import hermite_polynomials
+from isojepa.certificates.spectrum import hermite_polynomials
 from isojepa.linear import nearest_rotation
 from isojepa.seeds import generator, numpy_generator
 from isojepa.statistics.memory import measure_memory

@@ -33,7 +33,6 @@ import torch
 
 from isojepa.certificates.dynamics.regression import foretold
 from isojepa.certificates.dynamics.steps import Steps
-from isojepa.certificates.waves import cosines
 from isojepa.statistics.intervals import Interval, from_blocks
 
 _COSINES = 96
@@ -164,7 +163,7 @@ class _Features:
         first, second = self._pairs
         # whitened inputs beyond 4 deviations would decide a fit of squares alone
         clipped = np.clip(x, -4, 4)
-        waves = cosines(x @ self._directions + self._phases)
+        waves = torch.from_numpy(x @ self._directions + self._phases).cos_().numpy()
         return np.concatenate((clipped[:, first] * clipped[:, second], waves), axis=1)
 
 
