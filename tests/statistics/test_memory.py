@@ -122,7 +122,8 @@ def test_ideal_paths_are_not_called_non_gaussian(shape):
         paths = ornstein_uhlenbeck(np.random.default_rng(seed), *shape, 0.95)
         found.append(checked(paths, seed, only=["Gaussianity", "isotropy"]))
     assert sum(lines["Gaussianity"].p <= 0.05 for lines in found) <= 2
-    assert not any(line.verdict == "fails" for lines in found for line in lines.values())
+    # of 16 checks at the level of 5 %; a certificate corrects for their number
+    assert sum(line.verdict == "fails" for lines in found for line in lines.values()) <= 2
 
 
 @pytest.mark.slow
