@@ -219,8 +219,8 @@ def found() -> str:
             summary = study.report(evidence.rows).summary
             first = re.sub(r"\]\((?=[\w-]+\.md)", "](results/", summary[0])  # written to stand beside it
             some = f"{evidence.runs - evidence.missing} of " if evidence.missing else ""
-            parts.append(f"**[{study.title}](results/{name}.md)**, {some}{evidence.runs} runs. {first}")
-    return "\n\n".join(parts)
+            parts.append(f"- **[{study.title}](results/{name}.md)**, {some}{evidence.runs} runs. {first}")
+    return "\n".join(parts)
 
 
 def costs() -> str:
