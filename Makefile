@@ -64,7 +64,7 @@ adversaries: $(READY) ## try to fool the certificate (12 minutes; what this code
 	$(if $(AGAIN),rm -rf runs/adversaries)
 	OMP_NUM_THREADS=1 $(RUN)/isojepa sweep adversaries --records runs/adversaries --workers 1
 	$(RUN)/isojepa study report adversaries --records runs/adversaries --out docs/results
-	$(RUN)/python docs/fill.py docs/spectrum.md
+	$(RUN)/python docs/fill.py docs/trust.md
 
 FUZZ      ?= 100000
 FUZZ_SEED ?= 0

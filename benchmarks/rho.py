@@ -1,4 +1,4 @@
-"""Where rho comes from: the tables of docs/rho.md and docs/assumptions.md, measured anew.
+"""Where rho comes from: the tables of docs/certificate.md and docs/assumptions.md, measured anew.
 
     python benchmarks/rho.py estimates        the maximal correlation of maps of a world of rho 0.9
     python benchmarks/rho.py coverage         how often its lower bound lies above rho

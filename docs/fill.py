@@ -219,8 +219,8 @@ def found() -> str:
             summary = study.report(evidence.rows).summary
             first = re.sub(r"\]\((?=[\w-]+\.md)", "](results/", summary[0])  # written to stand beside it
             some = f"{evidence.runs - evidence.missing} of " if evidence.missing else ""
-            parts.append(f"**[{study.title}](results/{name}.md)**, {some}{evidence.runs} runs. {first}")
-    return "\n\n".join(parts)
+            parts.append(f"- **[{study.title}](results/{name}.md)**, {some}{evidence.runs} runs. {first}")
+    return "\n".join(parts)
 
 
 def costs() -> str:
@@ -231,7 +231,7 @@ def costs() -> str:
     for piece in ("compute", "loss", "load"):
         state, step, misfit = (model[f"{piece}_{what}"] for what in ("per_state", "per_step", "misfit"))
         lines.append(f"| {piece} | {1e6 * state:.2f} | {1e6 * step:.0f} | {misfit:.0%} |")
-    lines.append(f"| optimiser | | {1e6 * model['optimizer_per_step']:.0f} | |")
+    lines.append(f"| optimizer | | {1e6 * model['optimizer_per_step']:.0f} | |")
     lines += ["", "| exchange | ranks | measured, µs | by the model, µs |", "|---|---|---|---|"]
     for row in costs_measured["measured"]:
         for name, seconds in row.get("exchange", {}).items():
@@ -309,11 +309,10 @@ PAGES = {
     "docs/speed.md": {"speed": speed, "gpu": gpu},
     "docs/world_models.md": {"own": own_environment, "world_models": world_models},
     "docs/studies.md": {"found": found, "scaling": scaling},
-    "docs/settings.md": {"settings": settings},
+    "docs/training.md": {"settings": settings, "costs": costs, "carried": carried},
     "docs/gaussianity.md": {"table6": table_6},
-    "docs/spectrum.md": {"trust": trust, "adversaries": adversaries},
+    "docs/spectrum.md": {"trust": trust},
     "docs/trust.md": {"adversaries": adversaries, "fuzz": fuzz},
-    "docs/scale.md": {"costs": costs, "carried": carried},
 }
 
 

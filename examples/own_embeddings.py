@@ -1,8 +1,8 @@
 """Certify embeddings you already have, with no labels: both views of each pair and their correlation.
 
-Here they come from a rotation of a Gaussian process; yours come from your encoder. The bound says how far
-from a rotation of the true latents they can be at most. rho must come from outside (docs/rho.md): here from
-the design of the pairs.
+Here they come from a rotation of a Gaussian process; yours come from your encoder. The bound is the largest
+possible distance from a rotation of the true latents. rho must come from outside: here from the design of the
+pairs (docs/certificate.md).
 """
 
 import torch

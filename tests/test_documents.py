@@ -1,5 +1,7 @@
 """The documents say what the tree and the records say."""
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (ROOT / "src/isojepa", ROOT / "lab/src/isojepa_lab")
 READMES = [page for package in PACKAGES for page in package.glob("*/README.md")]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("lab/docs/*.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
@@ -25,10 +28,19 @@ def test_the_readmes_numbers_are_those_of_the_records():
 
 
 def test_every_link_of_the_documents_leads_somewhere():
-    for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("lab/*.md"), *READMES):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+    for page in (*PAGES, *ROOT.glob("*.md"), *ROOT.glob("lab/*.md"), *READMES):
+        for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+                path, _, anchor = target.partition("#")
+                linked = page.parent / path if path else page
+                assert linked.exists(), f"{page.name} links to {target}"
+                assert not anchor or anchor in headings(linked), f"{page.name} links to {target}"
+
+
+def headings(page):
+    """Anchors of a page's headings, as GitHub makes them."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
 
 
 def test_the_citation_is_of_a_release_in_the_changelog():
@@ -54,15 +66,27 @@ def test_every_page_of_the_documents_is_reached_from_the_readme():
             reached.add(page)
             targets = re.findall(r"\]\(([^)#]+\.md)", page.read_text(encoding="utf-8"))
             waiting += [(page.parent / target).resolve() for target in targets if "://" not in target]
-    assert {*ROOT.glob("docs/*.md"), *READMES} - reached == set()
+    assert {*PAGES, *READMES} - reached == set()
 
 
 def test_the_names_in_the_documents_python_exist():
     import isojepa as ij
 
-    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md")):
+    for page in PAGES:
         for name in set(re.findall(r"\bij\.([a-z_.A-Z]+)", page.read_text(encoding="utf-8"))):
             thing = ij
             for part in name.rstrip(".").split("."):
                 assert hasattr(thing, part), f"{page.name} names ij.{name}"
                 thing = getattr(thing, part)
+
+
+def test_what_the_documents_python_imports_exists():
+    for page in PAGES:
+        for block in re.findall(
+            r"^```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and node.module.startswith("isojepa"):
+                    module = importlib.import_module(node.module)
+                    for name in node.names:
+                        assert hasattr(module, name.name), f"{page.name}: {node.module}.{name.name}"

@@ -1,5 +1,6 @@
 """Every example runs as it stands and shows what it says it shows."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -64,3 +65,12 @@ def test_the_readme_shows_the_example_as_it_is():
     readme = (EXAMPLES.parent / "README.md").read_text()
     code = (EXAMPLES / "spiral.py").read_text().partition('"""\n\n')[2]
     assert code.strip() in readme
+
+
+def test_the_readmes_embeddings_are_certified(capsys):
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    (code,) = [
+        block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "ij.certify(h, " in block
+    ]
+    exec(code, {})
+    assert "certified without labels" in capsys.readouterr().out

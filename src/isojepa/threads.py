@@ -11,7 +11,7 @@ to stop: with both cores of two busy, a certificate of 5,000 pairs took 77 s on 
 one. It gets half of the cores, so that two commands at once have one each.
 
 The libraries read their variables when they are imported, so they are set before: by the command line for its
-own process, by programs that use the package for theirs (docs/settings.md). Settings of the user stay.
+own process, by programs that use the package for theirs (docs/training.md). Settings of the user stay.
 """
 
 import os

@@ -12,7 +12,7 @@ from tests import processes
 from tests.cli.test_commands import refuse, run
 from tests.unmixing.rows import bent, paths
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs/unmix.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/unmixing.md"
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ def _missing_step(c: "Certificate") -> str:
         "--next FILE), or say that rows follow each other in time (certify([h]); --trajectory)."
         if c.correlation is None
         else "give more pairs or longer paths.",
-        "world": "certify with latents, or isotropise the pairs (docs/isotropise.md).",
+        "world": "certify with latents, or reweight the pairs (isotropize, docs/data.md).",
         "dimension": "give the embedding as many dimensions as there are latents.",
         None: "give second views or latents.",
     }[c.bound_lacks]

@@ -250,7 +250,7 @@ class Align(EmbeddingSource):
     kind: str = "ridge"
     """ols, ridge, procrustes, scaled_procrustes, cca or low_rank."""
     ridge: float | None = None
-    """Penalty of ridge; by default chosen by leaving out each pair."""
+    """Penalty of ridge; by default chosen by generalized cross-validation."""
     rank: int | None = None
     """Directions that cca and low_rank keep."""
     threshold: float = 100.0

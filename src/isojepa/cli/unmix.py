@@ -33,7 +33,7 @@ class Unmix:
 
     FILE is npy (samples, dim), or npz, pt, safetensors, HDF5, Parquet or CSV with arrays h, and where they
     are known h_next and z. Second views, or paths, show rates; latents show how right it is, and are not
-    used. An array of another name is FILE::NAME. See docs/unmix.md.
+    used. An array of another name is FILE::NAME. See docs/unmixing.md.
 
     isojepa unmix pairs.npz
 

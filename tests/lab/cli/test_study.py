@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from isojepa_lab.sweep.plan import find_studies
 from isojepa_lab.sweep.work import work
 from tests.lab.studies.small import STUDY, leave_records
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 DOCUMENT = (Path(__file__).parents[3] / "docs/studies.md").read_text(encoding="utf-8")
 
 
@@ -130,11 +132,10 @@ def test_the_document_has_the_studies_of_the_catalogue():
     assert [name for name, _ in rows] == list(STUDIES)
 
 
-def test_the_documents_study_of_ones_own_runs(capsys, tmp_path, monkeypatch):
+def test_the_example_of_a_study_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for kind, name in (("python", "my_study.py"), ("markdown", "my_study.md")):
-        (text,) = re.findall(rf"```{kind}\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-        Path(name).write_text(text, encoding="utf-8")
+    for end in ("py", "md"):
+        shutil.copy(EXAMPLES / f"own_study.{end}", f"my_study.{end}")
     (study,) = find_studies(["my_study.py"])
     for cell in study.plan("quick"):
         work(cell.config, "runs/studies")

@@ -25,7 +25,7 @@ class StressPlan:
 
     Attributes:
         kind: of the map, as for `AlignmentMap`.
-        ridge: its penalty; None chooses it by leaving out each pair.
+        ridge: its penalty; None chooses it by generalized cross-validation.
         share: fraction of the states to fit on; the others are held out.
         repeats: draws of the pairs, or splits where no pairs are drawn.
         seed: of all of it.

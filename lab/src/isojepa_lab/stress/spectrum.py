@@ -127,7 +127,7 @@ def map_spectrum(
     Args:
         first, second: (n, d) and (n, q) embeddings of the same states, in one order.
         kind: "ols" or "ridge".
-        ridge: its penalty; None chooses it by leaving out each pair; re-paired fits have the same one.
+        ridge: its penalty; None chooses it by generalized cross-validation; re-paired fits have the same one.
         draws: of the pairing.
         seed: of the draws.
 

@@ -34,7 +34,7 @@ PUBLISHED_OBJECTIVES = {
 
 OURS, PUBLISHED = "ours", "published"  # values of the label "settings"
 
-# Of the plane: the package's defaults are tuned there (docs/settings.md).
+# Of the plane: the package's defaults are tuned there (docs/training.md).
 OBJECTIVES = {
     "SIGReg": LeJEPASpec(),
     # at 0.5 it is slow; from 0.2 down it may settle on functions of the radius, which a spiral does not hide
