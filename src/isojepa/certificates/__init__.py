@@ -10,14 +10,6 @@ if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate
     from isojepa.certificates.certifying import certify
     from isojepa.certificates.checks import CheckResult
-    from isojepa.certificates.dynamics import (
-        DynamicsCertificate,
-        Transition,
-        WorldModelCertificate,
-        certify_dynamics,
-        certify_world_model,
-        fit_transition,
-    )
     from isojepa.certificates.eigenfunctions import (
         Mode,
         Prediction,
@@ -34,6 +26,13 @@ if TYPE_CHECKING:
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+    from isojepa.certificates.transition import (
+        DynamicsCertificate,
+        Transition,
+        certify_dynamics,
+        fit_transition,
+    )
+    from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
     from isojepa.statistics.intervals import Interval
 else:
     __getattr__, __dir__ = lazy_names(__name__)

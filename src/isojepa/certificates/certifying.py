@@ -16,7 +16,6 @@ from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.checks import CheckResult, together
-from isojepa.certificates.dynamics.world_model import WorldModelCertificate, certify_world_model
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
@@ -28,6 +27,7 @@ from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
+from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
 from isojepa.data import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.data.as_source import as_source
 from isojepa.data.episodes import Episodes
