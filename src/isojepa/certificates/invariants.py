@@ -108,8 +108,8 @@ def measure_invariants(
     eigenvalues = _eigenvalues(a, a_drawn, confidence)
     if horizon is None:
         horizon = 0 if max(one.modulus.high for one in eigenvalues) < 1 else 2 * len(a)
-    drawn = gramian(a_drawn, b_drawn, horizon)
-    stable = np.isfinite(drawn).all((1, 2))  # draws without a Gramian count as beyond every interval
+    gramians = gramian(a_drawn, b_drawn, horizon)
+    stable = np.isfinite(gramians).all((1, 2))  # draws without a Gramian count as beyond every interval
     level = confidence / max(float(stable.mean()), confidence)
     controls, controls_drawn = _controllability(a, b), _controllability(a_drawn, b_drawn)
     reach = singular_intervals(controls, controls_drawn, confidence)
@@ -119,7 +119,7 @@ def measure_invariants(
     return Invariants(
         eigenvalues,
         singular_intervals(b[:dim], b_drawn[:, :dim], confidence),
-        singular_intervals(gramian(a, b, horizon), drawn[stable], level),
+        singular_intervals(gramian(a, b, horizon), gramians[stable], level),
         horizon,
         reach,
         tuple(tuple(row) for row, one in zip(directions, reach, strict=True) if one.low <= 0),

@@ -357,11 +357,7 @@ class DynamicsCertificate:
             constants = ", ".join(f"{name} {value:.3g}" for name, value in self.perturbation.items())
             rows.append(("bound of A", self.perturbation["a"], f"By the recovery error: {constants}."))
             rows.append(("bound of B", self.perturbation["b"], "Likewise, with the same constants."))
-        return [
-            Line(name, one.estimate if isinstance(one, Interval) else one, interval, text, "transition")
-            for name, one, text in rows
-            for interval in (one if isinstance(one, Interval) else None,)
-        ]
+        return [number_line(*row, "transition") for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
@@ -525,6 +521,13 @@ def _describe(one: Unidentified) -> str:
         terms = " ".join(f"{weights[i]:+.3g} {letter}[{i}]" for i in order).lstrip("+")
         names[letter] = f"{letter}[{order[0]}]" if len(order) == 1 else terms
     return _REASONS[one.kind].format(action=names["a"], state=names["s"])
+
+
+def number_line(name: str, value: Interval | float, sentence: str, section: str) -> Line:
+    """The line of a number or of an estimate with its interval."""
+    if isinstance(value, Interval):
+        return Line(name, value.estimate, value, sentence, section)
+    return Line(name, value, None, sentence, section)
 
 
 def _invariant_lines(values: Invariants) -> Iterable[tuple[str, Interval | float, str]]:
@@ -774,8 +777,8 @@ def _unidentified(steps: _Steps) -> tuple[Unidentified, ...]:
         white, _, null_actions = whiten(action)
         for v in null_actions:
             add("collinear", v @ lift, np.zeros(size))
-        left = _explain(white, state)[1]
-        values, vectors = np.linalg.eigh(left.T @ left / len(left))
+        residual = _explain(white, state)[1]
+        values, vectors = np.linalg.eigh(residual.T @ residual / len(residual))
         for vector in vectors[:, values <= MIN_EXCITATION].T:
             along = (white @ vector)[:, None]
             add("feedback", _explain(along, action)[0][:, 0] @ lift, -_explain(along, steps.state)[0][:, 0])
@@ -786,17 +789,17 @@ def _unidentified(steps: _Steps) -> tuple[Unidentified, ...]:
 
 def _excitation(steps: _Steps, edges: np.ndarray, draws: _Draws) -> Excitation:
     n, size = steps.state.shape
-    left = _explain(steps.action, steps.state)[1] * math.sqrt(n / (n - size - 1))
-    covariance = left.T @ left / n
+    residual = _explain(steps.action, steps.state)[1] * math.sqrt(n / (n - size - 1))
+    covariance = residual.T @ residual / n
     pairs = list(itertools.pairwise(edges))
-    changes = np.stack([left[i:j].T @ left[i:j] - (j - i) * covariance for i, j in pairs]) / n
+    changes = np.stack([residual[i:j].T @ residual[i:j] - (j - i) * covariance for i, j in pairs]) / n
     errors = draws("actions", changes)
     vectors = np.linalg.eigh(covariance)[1]
     unidentified = _unidentified(steps)
     share = 0.0
     if not unidentified:
-        left = _explain(whiten(steps.action)[0], steps.state)[1]
-        share = float(np.linalg.eigvalsh(left.T @ left / (n - size - 1))[0])
+        residual = _explain(whiten(steps.action)[0], steps.state)[1]
+        share = float(np.linalg.eigvalsh(residual.T @ residual / (n - size - 1))[0])
     intervals = singular_intervals(covariance, covariance + errors, draws.confidence)
     return Excitation(intervals, tuple(map(tuple, vectors.T[::-1].tolist())), share, unidentified)
 
@@ -990,8 +993,8 @@ def _perturbation(steps: _Steps, matrix: np.ndarray, error: float) -> dict[str, 
     eta, eta_next = math.sqrt(steps.history * error), math.sqrt(error)
     norm = float(np.linalg.norm(matrix[:, : steps.state.shape[1]], 2))
     pairs = ((steps.state, steps.action), (steps.action, steps.state))
-    left = [_explain(*pair)[1] for pair in pairs]
-    state_left, action_left = (float(np.linalg.eigvalsh(x.T @ x / len(x))[0]) for x in left)
+    residuals = [_explain(*pair)[1] for pair in pairs]
+    state_left, action_left = (float(np.linalg.eigvalsh(x.T @ x / len(x))[0]) for x in residuals)
     root = math.sqrt(state_left)
     norm_true = (norm + eta_next / root) / (1 - eta / root) if eta < root else math.inf
     wrong = eta_next + (norm_true * eta if eta else 0.0)

@@ -26,7 +26,7 @@ evenly spaced windows of each half are used.
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from isojepa.certificates.embeddings import to_float64
 from isojepa.certificates.sentences import Line, row_of
-from isojepa.certificates.transition import list_columns
+from isojepa.certificates.transition import list_columns, number_line
 from isojepa.data.episodes import Episodes
 from isojepa.encoders.world_model import Dynamics
 from isojepa.io import to_jsonable
@@ -192,19 +192,11 @@ class WorldModelCertificate:
 
     def lines(self) -> list[Line]:
         """Every number with what it says; the first of each measure also with what it does not say."""
-        rows = self._rows()
-        first = {row.section: place for place, row in reversed(list(enumerate(rows)))}
-        for section, place in first.items():
-            rows[place] = replace(rows[place], sentence=f"{rows[place].sentence} {_LIMITS[section]}")
-        return rows
-
-    def _rows(self) -> list[Line]:
-        """Every number with what it says."""
         rows: list[Line] = []
 
         def add(section: str, name: str, value: Interval | float, sentence: str) -> None:
-            number, interval = (value.estimate, value) if isinstance(value, Interval) else (value, None)
-            rows.append(Line(name, number, interval, sentence, section))
+            limit = "" if any(row.section == section for row in rows) else f" {_LIMITS[section]}"
+            rows.append(number_line(name, value, sentence + limit, section))
 
         for one in self.states:
             says = f"From the latent of one frame; linear {one.linear.estimate:.3g}"
@@ -242,10 +234,7 @@ class WorldModelCertificate:
     def __str__(self) -> str:
         title = f"World model: {self.dim} dimensions, context {self.context}, {self.episodes} episodes scored"
         rows = [title, f"  {self.sentence}", *(f"  - {one}" for one in self.warnings), ""]
-        numbers = self._rows()
-        limits = dict.fromkeys(row.section for row in numbers)
-        rows += [*map(row_of, numbers), "", *(f"  {name:<24} {_LIMITS[name]}" for name in limits)]
-        return "\n".join(rows)
+        return "\n".join([*rows, *map(row_of, self.lines())])
 
 
 @validate_types
