@@ -245,6 +245,12 @@ def test_skewed_noise_that_depends_on_the_state_keeps_the_level(layout):
     assert verdicts.count("nonlinear") <= 5  # more in 0.3 % of all times at a level of 5 %
 
 
+def test_one_outlier_is_neither_memory_nor_nonlinear():
+    z, a = WORLD.paths(1, 400, generator(0, "paths"))
+    z[100] = 1e3
+    assert certify_dynamics(z, a).verdict == "linear"
+
+
 def test_positions_alone_need_a_history_of_two():
     def mass(state, hidden, action, source):
         hidden = 0.9 * hidden + 0.3 * action

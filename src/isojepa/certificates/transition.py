@@ -20,7 +20,8 @@ multiplier bootstrap), which allows any dependence within a group.
 **Tests.** With features phi of a row whose linear part in (s, a) is taken out, E[e phi] = 0 under a linear
 transition with independent noise of any distribution, also one that depends on the state.
 `isojepa.statistics.residuals` estimates the fraction of the variance that phi explains, with p by random
-signs of the groups. Rows farther out than two median lengths are weighted down, by a function of (s, a).
+signs of the groups. Rows far out in (s, a) are weighted down (`isojepa.statistics.nulls.shrink_far`), and
+residuals of more than 100 median sizes are left out, so that no row decides.
 
     nonlinear   phi: random cosines of (s, a) of several bandwidths, joined by the largest statistic
     fast        e_i . e_j in place of the products, j the row of the other half of the groups with the
@@ -61,6 +62,7 @@ from isojepa.data.trajectories import Trajectories
 from isojepa.linear import ROUNDING, least_squares, nearest_rotation
 from isojepa.seeds import generator, numpy_generator
 from isojepa.statistics.intervals import Interval, from_blocks, r2_interval
+from isojepa.statistics.nulls import shrink_far
 from isojepa.statistics.residuals import explained_fraction, group_edges, group_pairs, group_products, whiten
 from isojepa.validation import check_count, check_number, validate_types
 
@@ -75,7 +77,7 @@ EXACT = 1e-10  # residuals of this fraction of the variance are rounding of floa
 # sizes
 MIN_ROWS_PER_UNKNOWN = 4  # fits see one half, less a group
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_DIM = 500, 100, 32  # of the error; fewer for larger states
-MAX_LENGTH = 2.0  # median lengths beyond which rows are weighted down in the tests
+MAX_RESIDUAL = 100.0  # median sizes beyond which a residual is an outlier, left out of the tests
 BANDWIDTHS = (2.0, 1.0, 0.5, 0.25)  # of the cosines, in units of sqrt(inputs)
 MAX_COSINES, ROWS_PER_COSINE = 128, 16  # per bandwidth
 MAX_TEST_ROWS, MAX_NEIGHBOR_ROWS, MAX_NEIGHBOR_DIM = 100_000, 2_000, 8  # the second where states are wide
@@ -830,11 +832,17 @@ def _linearity(
     group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
     y = steps.next - steps.next.mean(0)
     r2, _ = r2_interval((held_out**2).sum(1), (y**2).sum(1), group, confidence)
-    white = whiten(steps.inputs)[0]
-    lengths = np.linalg.norm(white, axis=1, keepdims=True)
-    near = np.minimum(1.0, MAX_LENGTH * np.median(lengths) / np.maximum(lengths, 1e-12))
-    inputs = near * np.column_stack((np.ones(len(white)), white))
-    residual, variances, _ = whiten(_without(inputs, near * y), EXACT, steps.next.std(0))
+    x = steps.inputs - np.median(steps.inputs, axis=0)
+    lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(float).tiny)
+    near = np.linalg.norm(shrink_far(steps.inputs), axis=1, keepdims=True) / lengths
+    design = np.column_stack((np.ones(len(x)), x / (near * x).std(0)))
+    for _ in range(2):
+        basis = np.linalg.qr(near * design)[0]
+        errors = near * y - basis @ (basis.T @ (near * y))
+        sizes = np.linalg.norm(errors / steps.next.std(0), axis=1, keepdims=True)
+        near = near * (sizes <= MAX_RESIDUAL * np.median(sizes) + math.sqrt(EXACT))
+    inputs = near * design
+    residual, variances, _ = whiten(errors, EXACT, steps.next.std(0))
     joined = steps.episode[1:] == steps.episode[:-1]
     joined &= (steps.state[1:, : steps.dim] == steps.next[:-1]).all(1)
     sample = _Residuals(
@@ -909,14 +917,10 @@ def _memory(sample: _Residuals) -> Effect:
 def _products(
     residual: np.ndarray, inputs: np.ndarray, features: np.ndarray, group: np.ndarray
 ) -> np.ndarray:
-    lack = inputs.shape[1] / max(1, len(inputs) - inputs.shape[1])
-    return group_products(residual, _without(inputs, features), group, lack)
-
-
-def _without(inputs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values (n, k) without their linear part in inputs (n, p)."""
+    """Products of features without their linear part in the inputs (n, p) of the fit."""
     basis = np.linalg.qr(inputs)[0]
-    return np.asarray(values - basis @ (basis.T @ values))
+    features = features - basis @ (basis.T @ features)
+    return group_products(residual, features, group, (basis**2).sum(1))
 
 
 def _effect(

@@ -73,7 +73,7 @@ def whiten(
 
 
 def group_products(
-    residual: np.ndarray, features: np.ndarray, group: np.ndarray, lack: float = 0.0
+    residual: np.ndarray, features: np.ndarray, group: np.ndarray, leverage: np.ndarray | float = 0.0
 ) -> np.ndarray:
     """(k, groups, groups) S_g . S_h of each column of the residual.
 
@@ -81,13 +81,18 @@ def group_products(
         residual: (n, k).
         features: (n, m); they are whitened.
         group: (n,) whole numbers from 0, ascending.
-        lack: degrees of freedom that the fit took from the residual, over those that it left. The diagonal
-            corrects the sum for what is missing in the squares.
+        leverage: (n,) of the rows in the fit that left the residual. A residual is 1 - leverage times as
+            large as the error; the diagonal corrects the sum for what is missing in the squares.
     """
     white = whiten(features)[0]
     bounds = np.searchsorted(group, np.arange(group[-1] + 2))
     sums = np.stack([residual[i:j].T @ white[i:j] for i, j in pairwise(bounds)], axis=1)
-    return np.asarray(sums @ sums.transpose(0, 2, 1) * (1 - (1 + lack) * np.eye(len(bounds) - 1)))
+    products = sums @ sums.transpose(0, 2, 1)
+    lack = residual**2 * ((white**2).sum(1) * leverage / np.maximum(1 - leverage, 1e-3))[:, None]
+    diagonal = np.arange(len(bounds) - 1)
+    for column, one in zip(lack.T, products, strict=True):
+        one[diagonal, diagonal] = -np.bincount(group, column)
+    return np.asarray(products)
 
 
 def group_pairs(group: np.ndarray) -> np.ndarray:
