@@ -364,12 +364,12 @@ class DynamicsCertificate:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         values = asdict(self, dict_factory=_plain_dict)
-        checks = {one["name"]: one for one in values.pop("checks")}
+        checks, r2 = {one["name"]: one for one in values.pop("checks")}, values.pop("r2")
         linearity: dict[str, Any] | None = None
         if checks:
             memory = checks.get("memory", {"value": None, "p": None})
-            linearity = {"r2": values.pop("r2"), "gain": checks["nonlinear"]["interval"]}
-            linearity |= {"p": checks["nonlinear"]["p"], **dict(checks["nonlinear"]["detail"])}
+            linearity = {"r2": r2, "gain": checks["nonlinear"]["interval"]}
+            linearity |= {"p": checks["nonlinear"]["p"], "features": int(checks["nonlinear"]["detail"][0][1])}
             linearity |= {"fast": checks["fast"]["value"], "fast_p": checks["fast"]["p"]}
             linearity |= {"memory": memory["value"], "memory_p": memory["p"]}
         return {
