@@ -16,7 +16,7 @@ rng = np.random.default_rng(0)
 sources = rng.laplace(size=(rows, dim)) / np.sqrt(2)
 mixing = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
 h = sources @ mixing.T
-ij.unmix(rng.laplace(size=(20_000, 64)), straighten=False)  # load before the clock starts
+ij.unmix(rng.laplace(size=(20_000, 64)), linearize=False)  # load before the clock starts
 
 def error(matrix):
     # mean 1 - |cos| of the axes with their latents
@@ -24,17 +24,16 @@ def error(matrix):
     return float(1 - np.abs(product / np.linalg.norm(product, axis=1, keepdims=True)).max(1).mean())
 
 start = time.perf_counter()
-ours = ij.unmix(h, straighten=False)
-found = {{"seconds": time.perf_counter() - start, "error": error(ours.matrix_), "named": ours.named_}}
+ours = ij.unmix(h, linearize=False)
+found = {{"seconds": time.perf_counter() - start, "error": error(ours.matrix_), "named": ours.n_identified_}}
 # what FastICA does too: axes, without asking whether they are more than chance
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.seeds import numpy_generator
-from isojepa.unmixing.rotations import find_rotation
-from isojepa.unmixing.whitening import take_sample, whiten
+from isojepa.unmixing.rotations import find_rotation, take_sample, whiten
 start = time.perf_counter()
 rows_of = Embeddings(h)
-white = whiten(rows_of)
-alone = find_rotation(take_sample(rows_of, white).first, (), numpy_generator(0, "unmix"))
+white = whiten(rows_of, None, ())
+alone = find_rotation([take_sample(rows_of, white).first], (), numpy_generator(0, "unmix"))
 found |= {{"axes_seconds": time.perf_counter() - start, "axes_error": error(alone.matrix @ white.matrix)}}
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that it has not settled within its steps is seen by its error
@@ -54,7 +53,7 @@ import numpy as np
 import isojepa as ij
 from isojepa.data.array_files import read_array
 from measure import forget_peak, peak_mib
-ij.unmix(np.random.default_rng(0).laplace(size=(20_000, 64)), straighten=False)
+ij.unmix(np.random.default_rng(0).laplace(size=(20_000, 64)), linearize=False)
 before = forget_peak()
 h = read_array({h!r})
 from isojepa.certificates.embeddings import Embeddings
@@ -65,9 +64,9 @@ def timed(self, *args):
     passes.append(time.perf_counter() - begin)
 Embeddings.chunks = timed
 start = time.perf_counter()
-found = ij.unmix(h, straighten=False)
+found = ij.unmix(h, linearize=False)
 seconds = time.perf_counter() - start
-told = {{"seconds": seconds, "passes": passes, "mib": peak_mib() - before, "named": found.named_}}
+told = {{"seconds": seconds, "passes": passes, "mib": peak_mib() - before, "named": found.n_identified_}}
 print(json.dumps(told))
 """
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from isojepa.seeds import generator
     from isojepa.training import Recipe, Run, RunDirectory, fit
     from isojepa.training.watch import watch
-    from isojepa.unmixing import Unmixing, dewarp, unmix
+    from isojepa.unmixing import Unmixing, invert_warp, unmix
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
@@ -59,7 +59,6 @@ __all__ = [
     "certify_dynamics",
     "collect",
     "data",
-    "dewarp",
     "distributions",
     "encoders",
     "evaluate",
@@ -67,6 +66,7 @@ __all__ = [
     "exports",
     "fit",
     "generator",
+    "invert_warp",
     "load",
     "objectives",
     "plan",

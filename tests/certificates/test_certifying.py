@@ -86,7 +86,9 @@ def test_bad_rows_are_left_out_and_counted():
     certificate = ij.certify(h, next=h_next, latents=z, rho=0.9, drop=True)
     assert certificate.dropped == 2
     assert certificate.samples == 3998
-    assert certificate.bound.delta.estimate == pytest.approx(clean.bound.delta.estimate, rel=1e-9)
+    assert certificate.correlation.estimate == pytest.approx(clean.correlation.estimate, rel=1e-9)
+    # blocks end elsewhere, which moves the variance of the mean
+    assert certificate.bound.delta.estimate == pytest.approx(clean.bound.delta.estimate, rel=1e-2)
     assert "2 rows with NaN or Inf were left out" in str(certificate)
     with pytest.raises(ValueError, match="at least 2 samples without NaN or Inf"):
         ij.certify(np.full((10, 2), np.nan), drop=True)

@@ -167,7 +167,7 @@ def test_which_grades_are_enough():
     ("options", "message"),
     [
         ({"rho": 0.9, "rho_from": "hearsay"}, "rho_from must be one of design, rate, states, got 'hearsay'"),
-        ({"rho_from": "design"}, "rho_from tells where rho comes from"),
+        ({"rho_from": "design"}, "rho_from states where rho comes from"),
         ({"rho": 0.9, "rate": 0.1}, "rate stands in the place of rho"),
         ({"rate": -1.0}, "rate must be positive and finite, got -1.0"),
     ],

@@ -131,6 +131,6 @@ def test_the_python_of_the_guide_runs(capsys, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
         exec(block, names)
-    assert names["unmixing"].named_ == 2
+    assert names["unmixing"].n_identified_ == 2
     assert names["certificate"].named.match.linear.low > 0.999
-    assert "All 2 axes are told apart" in capsys.readouterr().out
+    assert "All 2 components are identified" in capsys.readouterr().out

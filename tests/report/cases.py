@@ -11,7 +11,7 @@ import numpy as np
 import isojepa as ij
 from isojepa.certificates.assumptions import check_assumptions
 from isojepa.certificates.checks import CheckResult
-from isojepa.certificates.lags import measure_lags
+from isojepa.certificates.decay import measure_decay
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.data import OrnsteinUhlenbeck
 from isojepa.seeds import generator
@@ -71,7 +71,7 @@ def labelled() -> Case:
     certificate = replace(
         ij.certify(h, next=h_next, latents=z, rho=0.95, checks=False),
         spectrum=measure_spectrum(h, latents=z),
-        lags=measure_lags(paths(), rate=RATE, draws=40),
+        lags=measure_decay(paths(), rate=RATE, draws=40),
         assumptions=checked(z, z_next),
     )
     return Case(certificate, z, np.tanh(z), h, METRICS)
@@ -94,7 +94,7 @@ def trajectories() -> Case:
     h = paths(noise=0.2)
     certificate = replace(
         ij.certify(h, checks=False),
-        lags=measure_lags(h, rate=RATE, draws=40),
+        lags=measure_decay(h, rate=RATE, draws=40),
         assumptions=checked(h[:-1].reshape(-1, 2), h[1:].reshape(-1, 2), of="embeddings"),
     )
     return Case(certificate, embeddings=h.reshape(-1, 2))
@@ -103,7 +103,7 @@ def trajectories() -> Case:
 def short_paths() -> Case:
     """Too few of them: the spectrum cannot be told."""
     h = paths(count=60, steps=12)
-    lags = measure_lags(h, draws=40)
+    lags = measure_decay(h, draws=40)
     return Case(replace(ij.certify(h, checks=False), lags=lags), embeddings=h.reshape(-1, 2))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates.embeddings import Embeddings
-from isojepa.certificates.named import describe_axes
+from isojepa.certificates.named import describe_components
 from isojepa.report.formulas import LINES
 from isojepa.report.sections.named import named as named_section
 from isojepa.report.unmixing import write_unmixing
@@ -21,7 +21,7 @@ def written(path: Path, rows: Rows, title: str = "a small world", pairs: bool = 
     second = rows["h_next"] if pairs else None
     embeddings = Embeddings(rows["h"], second, rows.get("z"))
     found = ij.unmix(rows["h"], second)
-    size = write_unmixing(path, found, describe_axes(found, embeddings), embeddings, title=title)
+    size = write_unmixing(path, describe_components(found, embeddings), embeddings, title=title)
     text = path.read_text(encoding="utf-8")
     assert size == len(text.encode())
     return text
@@ -33,7 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_verdict_leads_and_text_from_outside_is_escaped(page: str) -> None:
-    assert "<h1>All 2 axes are told apart, each up to its sign.</h1>" in page
+    assert "<h1>All 2 components are identified, each up to its sign.</h1>" in page
     assert "<b>mine</b>" not in page
     assert "No data can refute that diffusion is constant." in Outline(page).text
 
@@ -51,7 +51,7 @@ def test_the_charts_show_what_straightening_does(page: str) -> None:
     charts = data_of(page)["charts"]
     spread = {one["name"]: np.array(one["values"]) for one in charts["spread-0"]["series"]}
     middle = slice(4, 16)  # walls hold increments back at the ends
-    assert np.ptp(spread["straightened"][middle]) < 0.5 * np.ptp(spread["as found"][middle])
+    assert np.ptp(spread["linearized"][middle]) < 0.5 * np.ptp(spread["as found"][middle])
     law = charts["law-0"]
     width = np.diff(law["x"]).mean()
     assert sum(law["series"][0]["values"]) * width == pytest.approx(1, abs=1e-6)
@@ -69,8 +69,8 @@ def test_the_charts_show_what_straightening_does(page: str) -> None:
 def test_axes_of_a_block_have_their_law_alone(tmp_path: Path) -> None:
     rows = normal()
     page = written(tmp_path / "page.html", {"h": rows["h"], "h_next": rows["h_next"]})
-    assert "<h1>No axis can be named" in page
-    assert "0 of 3 named" in page
+    assert "<h1>No component is identified" in page
+    assert "0 of 3 identified" in page
     assert set(data_of(page)["charts"]) == {
         f"{kind}-{axis}" for kind in ("law", "spread") for axis in range(3)
     }
@@ -86,9 +86,7 @@ def test_a_certificate_has_the_section_only_where_it_was_asked_for() -> None:
     assert {line.name for line in found.lines()} <= set(LINES)
     assert named_section(None).html == ""
     assert found.named is not None
-    refused = replace(
-        found.named, axes=(), match=None, agreement=None, verdict="No axis can be named: <flat>."
-    )
+    refused = replace(found.named, unmixing=None, match=None, missing="<flat>")
     assert "&lt;flat&gt;" in named_section(refused).html
 
 

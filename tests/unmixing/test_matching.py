@@ -20,7 +20,7 @@ def test_a_warped_permutation_has_rank_mcc_1_and_its_signs():
     assert matching.rank.estimate == pytest.approx(1.0, abs=1e-12)
     assert matching.linear.estimate < 0.9
     for at, own in enumerate(order):
-        assert (matching.partners[own].axis, matching.partners[own].sign) == (at, signs[at])
+        assert (matching.partners[own].component, matching.partners[own].sign) == (at, signs[at])
         assert matching.partners[own].rank == pytest.approx(signs[at])
 
 
@@ -28,10 +28,10 @@ def test_correlations_are_those_of_scipy():
     z = latents()
     axes = z @ np.random.default_rng(1).normal(size=(4, 4)) + latents(seed=2)
     matching = match_latents(axes, z)
-    assert sorted(partner.axis for partner in matching.partners) == [0, 1, 2, 3]
+    assert sorted(partner.component for partner in matching.partners) == [0, 1, 2, 3]
     for at, partner in enumerate(matching.partners):
-        assert partner.rank == pytest.approx(scipy.stats.spearmanr(axes[:, partner.axis], z[:, at])[0])
-        assert partner.linear == pytest.approx(scipy.stats.pearsonr(axes[:, partner.axis], z[:, at])[0])
+        assert partner.rank == pytest.approx(scipy.stats.spearmanr(axes[:, partner.component], z[:, at])[0])
+        assert partner.linear == pytest.approx(scipy.stats.pearsonr(axes[:, partner.component], z[:, at])[0])
     ranks = [abs(partner.rank) for partner in matching.partners]
     assert matching.rank.estimate == pytest.approx(np.mean(ranks))
 
@@ -41,7 +41,7 @@ def test_the_assignment_is_the_best_one_and_not_the_greedy_one():
     # the first axis fits both latents, the first one a little better; the second axis fits only the first
     axes = np.column_stack((z @ [0.75, 0.66], z @ [1.0, 0.0] + 1.2 * latents(20_000, 1, 3)[:, 0]))
     matching = match_latents(axes, z)
-    assert [partner.axis for partner in matching.partners] == [1, 0]
+    assert [partner.component for partner in matching.partners] == [1, 0]
 
 
 def test_a_rotation_is_linear_but_not_disentangled():
@@ -68,11 +68,11 @@ def test_entropies_are_those_of_eastwood_and_williams():
 def test_fewer_axes_leave_latents_without_partner_and_more_axes_are_left_over():
     z = latents()
     few = match_latents(z[:, :2], z)
-    assert [partner.axis for partner in few.partners] == [0, 1, None, None]
+    assert [partner.component for partner in few.partners] == [0, 1, None, None]
     assert few.rank.estimate == pytest.approx(0.5)
     assert few.linear_r2 == pytest.approx(0.5, abs=0.02)
     many = match_latents(np.column_stack((latents(seed=5), z)), z)
-    assert [partner.axis for partner in many.partners] == [4, 5, 6, 7]
+    assert [partner.component for partner in many.partners] == [4, 5, 6, 7]
     assert many.rank.estimate == pytest.approx(1.0)
     assert many.importance.shape == (8, 4)
 
@@ -107,10 +107,14 @@ def test_units_change_nothing(unit):
     [
         (latents(200), latents(300), "same rows, got 200 and 300"),
         (latents(50), latents(50), "at least 100 rows, got 50"),
-        (latents(200) * np.nan, latents(200), "axes must be finite, got nan in row 0"),
-        (np.ones((200, 2)), latents(200), r"axes must vary in every column, got 2 constant ones \(0, 1\)"),
-        ([["a"]] * 200, latents(200), "axes must hold numbers"),
-        (torch.ones(200, 2, device="meta"), latents(200), "axes must be a dense tensor"),
+        (latents(200) * np.nan, latents(200), "components must be finite, got nan in row 0"),
+        (
+            np.ones((200, 2)),
+            latents(200),
+            r"components must vary in every column, got 2 constant ones \(0, 1\)",
+        ),
+        ([["a"]] * 200, latents(200), "components must hold numbers"),
+        (torch.ones(200, 2, device="meta"), latents(200), "components must be a dense tensor"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(axes, truth, message):

@@ -61,8 +61,8 @@ class PairMoments:
         """Join rows x (n, p), y (n, q) of float64 with weights (n,)."""
         both = np.concatenate((x, y), axis=1)
         if weights is not None:
-            kept = weights > 0
-            both, weights = both[kept], weights[kept]
+            counted = weights > 0
+            both, weights = both[counted], weights[counted]
         if not len(both):
             return
         weight = float(len(both)) if weights is None else float(weights.sum())
@@ -87,21 +87,21 @@ class PairMoments:
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> "PairMoments":
         """Of rows x (n, p), y (n, q)."""
-        found = cls.empty(x.shape[1], y.shape[1])
-        found.add(x, y, weights)
-        return found
+        moments = cls.empty(x.shape[1], y.shape[1])
+        moments.add(x, y, weights)
+        return moments
 
     @classmethod
     def without_each(cls, parts: Sequence["PairMoments"]) -> list["PairMoments"]:
         """Of all parts but the first, but the second, ..."""
-        found = []
+        totals = []
         for left_out in range(len(parts)):
             rest = cls.empty(parts[0].first, len(parts[0].mean) - parts[0].first)
             for number, part in enumerate(parts):
                 if number != left_out:
                     rest.join(part)
-            found.append(rest)
-        return found
+            totals.append(rest)
+        return totals
 
     @property
     def xx(self) -> np.ndarray:
@@ -157,8 +157,8 @@ class GramSpectrum:
     def of(cls, products: np.ndarray) -> "GramSpectrum":
         """Of centered products (p, p)."""
         values, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(products)))
-        kept = values > _CUT * max(values[-1], 0.0)
-        return cls(values[kept][::-1], vectors[:, kept][:, ::-1])
+        significant = values > _CUT * max(values[-1], 0.0)
+        return cls(values[significant][::-1], vectors[:, significant][:, ::-1])
 
     def solve(self, target: np.ndarray, penalty: float = 0.0) -> np.ndarray:
         """(x^T x + penalty I)^-1 target, (p, q)."""
@@ -241,11 +241,11 @@ def best_penalty(error: Callable[[float], float], size: float) -> float:
         error: of a penalty.
         size: mean eigenvalue of x^T x, which penalties are multiples of.
     """
-    tried = {float(power): error(size * 10.0**power) for power in _DECADES}
-    best = min(tried, key=lambda power: tried[power])
+    errors = {float(power): error(size * 10.0**power) for power in _DECADES}
+    best = min(errors, key=lambda power: errors[power])
     for power in best + np.array([-0.8, -0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8]):
-        tried[float(power)] = error(size * 10.0**power)
-    return float(size * 10.0 ** min(tried, key=lambda power: tried[power]))
+        errors[float(power)] = error(size * 10.0**power)
+    return float(size * 10.0 ** min(errors, key=lambda power: errors[power]))
 
 
 @dataclass(frozen=True)
@@ -325,8 +325,8 @@ def split_moments(
 def _whitening(products: np.ndarray, weight: float, floor: float) -> np.ndarray:
     """(p, r) that makes rows white."""
     spectrum = GramSpectrum.of(products / weight)
-    kept = spectrum.values > floor * spectrum.values[0]
-    return np.asarray(spectrum.vectors[:, kept] / np.sqrt(spectrum.values[kept]))
+    significant = spectrum.values > floor * spectrum.values[0]
+    return np.asarray(spectrum.vectors[:, significant] / np.sqrt(spectrum.values[significant]))
 
 
 def _standard(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:

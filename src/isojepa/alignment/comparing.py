@@ -431,12 +431,12 @@ class _Engine:
         whole, without = scores.whole(), scores.without(self.blocks)
         rows = thin(self.n, PAIRWISE_ROWS)
         plan = self.plan(len(rows))
-        drawn = None if plan is None else scores.null(plan, rows)
+        pairings = None if plan is None else scores.null(plan, rows)
         names = [f"mutual k-NN@{k}" if cosine else f"NO@{k}" for k in ks]
         names += [] if cycle is None else [f"cycle k-NN@{cycle}"]
         comparisons = {}
         for place, name in enumerate(names):
-            columns = [] if drawn is None else [drawn[:, place]]
+            columns = [] if pairings is None else [pairings[:, place]]
             null, true = _larger_p(plan, columns, True)
             if null is not None and plan is not None and plan.steps is None and place < len(ks):
                 exact = ks[place] / (self.n - 1)  # a wrong neighbor is any other row

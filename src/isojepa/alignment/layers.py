@@ -21,7 +21,7 @@ from isojepa.alignment.pairs import as_rows
 from isojepa.validation import check_count
 
 BATCH = 256
-_LEAST = 4  # rows of a batch
+_MIN_ROWS = 4  # rows of a batch
 
 
 class LayerCKA:
@@ -53,16 +53,16 @@ class LayerCKA:
         if one.shape[1] != two.shape[1]:
             raise ValueError("first and second must have the same rows in a batch, got different numbers")
         cross = one @ two.T
-        own = one.square().sum(1), two.square().sum(1)
+        squares = one.square().sum(1), two.square().sum(1)
         if self._cross is None or self._own is None:
-            self._cross, self._own = cross, own
+            self._cross, self._own = cross, squares
         elif self._cross.shape != cross.shape:
             raise ValueError(
                 f"every batch must have the same layers, {tuple(self._cross.shape)}, got {tuple(cross.shape)}"
             )
         else:
             self._cross = self._cross + cross
-            self._own = self._own[0] + own[0], self._own[1] + own[1]
+            self._own = self._own[0] + squares[0], self._own[1] + squares[1]
         self.rows += round(one.shape[1] ** 0.5)
         return self
 
@@ -88,13 +88,13 @@ def layer_cka(first: Sequence[Any], second: Sequence[Any], *, batch: int = BATCH
     Raises:
         ValueError: layers have different numbers of rows, or fewer than 4.
     """
-    check_count("batch", batch, _LEAST)
+    check_count("batch", batch, _MIN_ROWS)
     sizes = {len(layer) for layer in (*first, *second)}
     if len(sizes) != 1:
         raise ValueError(f"all layers must have the same rows, got {sorted(sizes) or 'no layers'}")
     (rows,) = sizes
     starts = list(range(0, rows, batch))
-    if len(starts) > 1 and rows - starts[-1] < _LEAST:
+    if len(starts) > 1 and rows - starts[-1] < _MIN_ROWS:
         starts.pop()  # too few are left for a batch: they join the one before
     ends = [*starts[1:], rows]
     table = LayerCKA()
@@ -107,14 +107,14 @@ def _grams(name: str, layers: Sequence[Any]) -> Tensor:
     """Gram matrices with a diagonal of 0 and rows that sum to 0, flattened: (layers, n * n)."""
     if not len(layers):
         raise ValueError(f"{name} must have a layer, got none")
-    found = []
+    grams = []
     for number, layer in enumerate(layers):
-        told = f"{name} layer {number}"
+        label = f"{name} layer {number}"
         rows = layer if getattr(layer, "ndim", 2) == 2 else layer.reshape(len(layer), -1)
-        x = torch.from_numpy(np.ascontiguousarray(as_rows(told, rows)))
+        x = torch.from_numpy(np.ascontiguousarray(as_rows(label, rows)))
         n = len(x)
-        if n < _LEAST:
-            raise ValueError(f"{told} must have at least {_LEAST} rows in a batch, got {n}")
+        if n < _MIN_ROWS:
+            raise ValueError(f"{label} must have at least {_MIN_ROWS} rows in a batch, got {n}")
         x = x - x.mean(0)
         gram = x @ x.T
         lengths = gram.diagonal().clone()
@@ -122,7 +122,7 @@ def _grams(name: str, layers: Sequence[Any]) -> Tensor:
         gram += side[:, None] + side[None]
         gram.fill_diagonal_(0.0)
         # batches are weighed by what <K, L> estimates, not by their number of pairs
-        found.append((gram / (n * (n - 3)) ** 0.5).flatten())
-    if len({len(gram) for gram in found}) > 1:
+        grams.append((gram / (n * (n - 3)) ** 0.5).flatten())
+    if len({len(gram) for gram in grams}) > 1:
         raise ValueError(f"{name} must have the same rows in every layer, got different numbers")
-    return torch.stack(found)
+    return torch.stack(grams)

@@ -176,9 +176,9 @@ class AlignmentMap(Parameters):
     def score(self, X: Any, Y: Any) -> float:
         """R^2 on pairs: the share that is explained of the second's variance, in standardized columns."""
         x, y = check_pairs(X, Y)
-        given = self._rows("Y", y, self.mean_out_) / self.scale_out_
-        residual = given - self.transform(x) / self.scale_out_
-        spread = float(((given - given.mean(0)) ** 2).sum())
+        target = self._rows("Y", y, self.mean_out_) / self.scale_out_
+        residual = target - self.transform(x) / self.scale_out_
+        spread = float(((target - target.mean(0)) ** 2).sum())
         if spread <= 0:
             raise ValueError("second must vary to be scored, got equal rows")
         return 1 - float((residual**2).sum()) / spread
@@ -281,7 +281,7 @@ class AlignmentMap(Parameters):
         )
 
     def __getattr__(self, name: str) -> Any:
-        # only what is not there yet comes here: a streamed fit is solved when something of it is asked for
+        # called for missing attributes only: a streamed fit is solved at the first access
         if name.endswith("_") and not name.startswith("_") and name in _FITTED:
             moments = vars(self).get("_moments")
             if moments is None:
@@ -471,8 +471,8 @@ def fit_robust(
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(500, 4)); y = 2 * x + 0.1 * rng.normal(size=(500, 4))
         >>> y[:150] = y[rng.permutation(150)]
-        >>> found = fit_robust(x, y)
-        >>> bool((found.dropped < 150).all()), len(found.dropped) > 140
+        >>> robust = fit_robust(x, y)
+        >>> bool((robust.dropped < 150).all()), len(robust.dropped) > 140
         (True, True)
     """
     check_count("rounds", rounds)
@@ -511,7 +511,7 @@ def _leading(rows: np.ndarray, most: int) -> np.ndarray:
 def _evidence(variates: Variates, second: np.ndarray) -> np.ndarray:
     """l of each row, with the second's variates in a given order."""
     r = variates.correlations
-    counted = r > 2 / np.sqrt(max(variates.weights.sum(), 1.0))  # others tell nothing but noise
+    counted = r > 2 / np.sqrt(max(variates.weights.sum(), 1.0))  # the others are noise
     r = np.minimum(r[counted], _LARGEST)
     u, v = Variates(variates.first[:, counted], second[:, counted], variates.weights).standard()
     square = r**2

@@ -88,9 +88,9 @@ def check_varied(name: str, scale: np.ndarray, mean: np.ndarray, advice: str) ->
     flat = constant(scale, mean)
     if flat.any():
         columns = np.flatnonzero(flat)
-        told = ", ".join(map(str, columns[:_NAMED])) + (", ..." if len(columns) > _NAMED else "")
+        listed = ", ".join(map(str, columns[:_NAMED])) + (", ..." if len(columns) > _NAMED else "")
         raise ValueError(
-            f"{name} must vary in every column, got {len(columns)} constant ones ({told}): {advice}"
+            f"{name} must vary in every column, got {len(columns)} constant ones ({listed}): {advice}"
         )
 
 
@@ -188,10 +188,10 @@ def match(first_ids: Any, second_ids: Any, partial: bool = False) -> tuple[np.nd
                 )
     order = np.argsort(second)
     at = np.searchsorted(second, first, sorter=order).clip(max=max(len(second) - 1, 0))
-    found = second[order[at]] == first if len(second) else np.zeros(len(first), bool)
-    if not found.any():
+    matched = second[order[at]] == first if len(second) else np.zeros(len(first), bool)
+    if not matched.any():
         raise ValueError("first_ids and second_ids must have states in common, got none")
-    return np.flatnonzero(found), order[at[found]]
+    return np.flatnonzero(matched), order[at[matched]]
 
 
 def split_states(rows: int, ids: Any = None, share: float = 0.5, seed: int = 0) -> Split:
@@ -277,8 +277,8 @@ class EncoderRows:
 
     def at(self, numbers: np.ndarray) -> "EncoderRows":
         """Some of the states."""
-        kept = None if self.ids is None else self.ids[numbers]
-        return EncoderRows({name: rows[numbers] for name, rows in self.rows.items()}, kept)
+        ids = None if self.ids is None else self.ids[numbers]
+        return EncoderRows({name: rows[numbers] for name, rows in self.rows.items()}, ids)
 
 
 def gather(encoders: Any, ids: Any = None, *, partial: bool = False, least: int = 2) -> EncoderRows:
@@ -295,17 +295,17 @@ def gather(encoders: Any, ids: Any = None, *, partial: bool = False, least: int 
         ValueError: there are too few encoders, their rows do not match, or a number is not finite.
 
     Example:
-        >>> found = gather({"a": [[1.0], [2.0]], "b": [[4.0], [3.0]]}, {"a": [7, 8], "b": [8, 7]})
-        >>> found.rows["b"].ravel().tolist(), found.ids.tolist()
+        >>> matched = gather({"a": [[1.0], [2.0]], "b": [[4.0], [3.0]]}, {"a": [7, 8], "b": [8, 7]})
+        >>> matched.rows["b"].ravel().tolist(), matched.ids.tolist()
         ([3.0, 4.0], [7, 8])
     """
-    given = _named("encoders", encoders)
-    if len(given) < least:
-        raise ValueError(f"encoders must be at least {least}, got {len(given)}")
-    arrays = {name: as_array(f"rows of {short_repr(name)}", rows) for name, rows in given.items()}
+    arrays_given = _named("encoders", encoders)
+    if len(arrays_given) < least:
+        raise ValueError(f"encoders must be at least {least}, got {len(arrays_given)}")
+    arrays = {name: as_array(f"rows of {short_repr(name)}", rows) for name, rows in arrays_given.items()}
     counts = {name: len(array) for name, array in arrays.items()}
-    own = _own_ids(ids, counts)
-    if own is None:
+    ids_by_encoder = _own_ids(ids, counts)
+    if ids_by_encoder is None:
         first = next(iter(counts.values()))
         for name, count in counts.items():
             if count != first:
@@ -314,17 +314,17 @@ def gather(encoders: Any, ids: Any = None, *, partial: bool = False, least: int 
                     f"{short_repr(next(iter(counts)))} and {count} of {short_repr(name)}: give the ids "
                     "of each"
                 )
-        kept = None if ids is None else state_ids("ids", ids)
-        if kept is not None and len(kept) != first:
-            raise ValueError(f"ids must be as many as rows, {first}, got {len(kept)}")
+        states = None if ids is None else state_ids("ids", ids)
+        if states is not None and len(states) != first:
+            raise ValueError(f"ids must be as many as rows, {first}, got {len(states)}")
     else:
-        names = list(own)
-        kept = state_ids(f"ids of {short_repr(names[0])}", own[names[0]])
+        names = list(ids_by_encoder)
+        states = state_ids(f"ids of {short_repr(names[0])}", ids_by_encoder[names[0]])
         for name in names[1:]:
-            kept = kept[match(kept, own[name], partial)[0]]
-        arrays = {name: arrays[name][match(kept, own[name], True)[1]] for name in names}
+            states = states[match(states, ids_by_encoder[name], partial)[0]]
+        arrays = {name: arrays[name][match(states, ids_by_encoder[name], True)[1]] for name in names}
     return EncoderRows(
-        {name: as_rows(f"rows of {short_repr(name)}", array) for name, array in arrays.items()}, kept
+        {name: as_rows(f"rows of {short_repr(name)}", array) for name, array in arrays.items()}, states
     )
 
 
@@ -346,15 +346,15 @@ def _own_ids(ids: Any, counts: dict[str, int]) -> dict[str, Any] | None:
     nested = isinstance(ids, Sequence) and not isinstance(ids, str | bytes) and len(ids) == len(counts)
     if not isinstance(ids, Mapping) and not (nested and all(np.ndim(one) == 1 for one in ids)):
         return None
-    own = _named("ids", ids)
-    if set(own) != set(counts):
-        raise ValueError(f"ids must be given of {_list(counts)}, got of {_list(own)}")
+    named = _named("ids", ids)
+    if set(named) != set(counts):
+        raise ValueError(f"ids must be given of {_list(counts)}, got of {_list(named)}")
     for name, count in counts.items():
-        if len(own[name]) != count:
+        if len(named[name]) != count:
             raise ValueError(
-                f"ids of {short_repr(name)} must be as many as rows, {count}, got {len(own[name])}"
+                f"ids of {short_repr(name)} must be as many as rows, {count}, got {len(named[name])}"
             )
-    return {name: own[name] for name in counts}
+    return {name: named[name] for name in counts}
 
 
 def _list(names: Any) -> str:

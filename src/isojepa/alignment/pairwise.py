@@ -67,13 +67,13 @@ class Pairwise:
 
     def score(self, translate: Callable[[np.ndarray], np.ndarray], source: str, target: str) -> Interval:
         """R^2 on the states left out of any translation of the source's rows into the target's."""
-        wanted = self.held_out.rows[target]
+        target_rows = self.held_out.rows[target]
         scale = self._scale(target)
-        residual = (wanted - translate(self.held_out.rows[source])) / scale
-        spread = (wanted - wanted.mean(0)) / scale
+        residual = (target_rows - translate(self.held_out.rows[source])) / scale
+        spread = (target_rows - target_rows.mean(0)) / scale
         squares = [(part**2).sum(1) for part in (residual, spread)]
         ids = self.held_out.ids
-        state = np.arange(len(wanted)) if ids is None else np.unique(ids, return_inverse=True)[1]
+        state = np.arange(len(target_rows)) if ids is None else np.unique(ids, return_inverse=True)[1]
         count = int(state.max()) + 1
         return r2_interval(squares[0], squares[1], state * min(_BLOCKS, count) // count, self.confidence)[0]
 
@@ -112,19 +112,19 @@ def fit_pairwise(
     Example:
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(300, 2))
-        >>> found = fit_pairwise([z, z @ [[2.0, 0], [1, 1]], z @ [[0.0, 1], [1, 0]]])
-        >>> len(found.maps), round(found.scores()["0", "2"].estimate, 6)
+        >>> maps_of = fit_pairwise([z, z @ [[2.0, 0], [1, 1]], z @ [[0.0, 1], [1, 0]]])
+        >>> len(maps_of.maps), round(maps_of.scores()["0", "2"].estimate, 6)
         (6, 1.0)
     """
     check_number("confidence", confidence, "lie between 0 and 1", lambda value: 0 < value < 1)
-    found = gather(encoders, ids, partial=partial)
-    split = split_states(len(found), found.ids, share, seed)
-    fitted = found.at(split.fit)
+    maps_of = gather(encoders, ids, partial=partial)
+    split = split_states(len(maps_of), maps_of.ids, share, seed)
+    fitted = maps_of.at(split.fit)
     maps = {
         (a, b): AlignmentMap(kind, ridge=ridge, standardize=standardize).fit(fitted.rows[a], fitted.rows[b])
-        for a, b in permutations(found.names, 2)
+        for a, b in permutations(maps_of.names, 2)
     }
-    return Pairwise(maps, fitted, found.at(split.score), confidence)
+    return Pairwise(maps, fitted, maps_of.at(split.score), confidence)
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def cycles(found: Pairwise, *, most: int | None = None, seed: int = 0) -> list[C
 
     Args:
         found: all maps.
-        most: how many, drawn at random; None for all n (n - 1) (n - 2).
+        most: how many, numbers at random; None for all n (n - 1) (n - 2).
         seed: draws them.
 
     Raises:
@@ -191,17 +191,17 @@ def cycles(found: Pairwise, *, most: int | None = None, seed: int = 0) -> list[C
         raise ValueError(f"cycles need at least three encoders, got {len(found.names)}")
     ways = list(permutations(found.names, 3))
     if most is not None and check_count("most", most) < len(ways):
-        drawn = numpy_generator(seed, "cycles").permutation(len(ways))[:most]
-        ways = [ways[number] for number in np.sort(drawn)]
+        numbers = numpy_generator(seed, "cycles").permutation(len(ways))[:most]
+        ways = [ways[number] for number in np.sort(numbers)]
     return [cycle(found, way) for way in ways]
 
 
 def cycle(found: Pairwise, names: Iterable[str]) -> Cycle:
     """One way round, through two or more encoders and back to the first."""
     way = tuple(names)
-    known = dict.fromkeys(found.names)
+    names_of = dict.fromkeys(found.names)
     for name in way:
-        choose("encoder", name, known)
+        choose("encoder", name, names_of)
     if len(way) < 2 or len(set(way)) != len(way):
         raise ValueError(f"a cycle must go through two or more encoders, each once, got {list(way)}")
     maps = [found.maps[pair] for pair in zip(way, (*way[1:], way[0]), strict=True)]

@@ -54,7 +54,7 @@ class LinearHead:
     Args:
         weight: A, (outputs, dim) as torch and scikit-learn have it, or (dim,) for one output.
         bias: b, (outputs,) or a number; 0 by default.
-        classes: names of the classes in the order of the outputs, of which one alone tells two apart by its
+        classes: names of the classes in the order of the outputs; a single output distinguishes two by its
             sign; their numbers by default.
         mean, scale: (dim,) of the rows that the head was trained on, if those were standardized.
 
@@ -128,8 +128,8 @@ class LinearHead:
 
     def __call__(self, rows: Any) -> np.ndarray:
         """Numbers of the classes (n,): of the largest output, or whether the only one is positive."""
-        found = self.logits(rows)
-        return np.asarray(found[:, 0] > 0, dtype=np.int64) if self.outputs == 1 else found.argmax(1)
+        outputs = self.logits(rows)
+        return np.asarray(outputs[:, 0] > 0, dtype=np.int64) if self.outputs == 1 else outputs.argmax(1)
 
     def named(self, rows: Any) -> list[str]:
         """Names of the classes of rows."""
@@ -143,9 +143,9 @@ class LinearHead:
             path: of the file.
             notes: plain values that say where the head comes from.
         """
-        told = {"version": __version__, "classes": list(self.classes), **(notes or {})}
+        description = {"version": __version__, "classes": list(self.classes), **(notes or {})}
         tensors = {"weight": torch.from_numpy(self.weight), "bias": torch.from_numpy(self.bias)}
-        save_tensors(Path(path), tensors, {_NOTE: json.dumps(told, allow_nan=False)})
+        save_tensors(Path(path), tensors, {_NOTE: json.dumps(description, allow_nan=False)})
 
     @classmethod
     def load(cls, path: str | Path) -> "LinearHead":
@@ -218,24 +218,24 @@ def transfer_head(head: T, fitted: AlignmentMap, *, backwards: bool = False) -> 
         True
     """
     backward = fitted.affine() if backwards else backward_map(fitted)
-    found: Any
+    transferred: Any
     if isinstance(head, LinearHead):
-        found = LinearHead(*_carried(head.weight, head.bias, backward), classes=head.classes)
+        transferred = LinearHead(*_carried(head.weight, head.bias, backward), classes=head.classes)
     elif isinstance(head, Logistic):
         weight, bias = _carried(head.weight.T, head.bias, backward)
-        found = Logistic(np.ascontiguousarray(weight.T), bias)
+        transferred = Logistic(np.ascontiguousarray(weight.T), bias)
     elif isinstance(head, nn.Linear) and type(head) is nn.Linear:
-        found = _carried_layer(head, backward)
+        transferred = _carried_layer(head, backward)
     elif isinstance(head, nn.Module):
-        found = nn.Sequential(_layer(backward, head), head)
+        transferred = nn.Sequential(_layer(backward, head), head)
     elif is_estimator(head):
-        found = Translated(head, backward)
+        transferred = Translated(head, backward)
     else:
         raise ValueError(
             "head must be a LinearHead, a Logistic, a torch module or an estimator of scikit-learn, got "
             f"{short_repr(head)}"
         )
-    return cast(T, found)
+    return cast(T, transferred)
 
 
 def backward_map(fitted: AlignmentMap) -> LinearMap:
@@ -280,7 +280,7 @@ _ANSWERS = ("predict", "predict_proba", "predict_log_proba", "decision_function"
 
 
 def is_estimator(head: Any) -> bool:
-    """Whether something is an estimator in scikit-learn's sense: it predicts, and tells its parameters."""
+    """Whether something is an estimator in scikit-learn's sense: it has predict and get_params."""
     return callable(getattr(head, "predict", None)) and callable(getattr(head, "get_params", None))
 
 
@@ -394,7 +394,7 @@ def share_probe(
         fitted: the map from encoder 1 to encoder 2; by default "ridge" on the fitted states. One that was
             fitted elsewhere must not have seen the states that are scored.
         backwards: whether `fitted` goes from encoder 2 to encoder 1; it is then applied as it is.
-        ids: (n,) of the states; by default each row is one of its own.
+        ids: (n,) of the states; by default each row is a state of its own.
         share: of the states that are fitted on.
         seed: draws which.
         confidence: of all intervals.
@@ -407,8 +407,8 @@ def share_probe(
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(600, 4))
         >>> turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-        >>> found = share_probe(z @ turn, (z[:, 0] > 0).astype(int), first=z)
-        >>> found["transferred"].accuracy > 0.95, found.r2 > 0.99
+        >>> shared = share_probe(z @ turn, (z[:, 0] > 0).astype(int), first=z)
+        >>> shared["transferred"].accuracy > 0.95, shared.r2 > 0.99
         (True, True)
     """
     check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
@@ -443,9 +443,12 @@ def share_probe(
         "distilled": _distilled(head, first, second, split),
     }
     state = np.arange(len(held)) if ids is None else np.unique(_as_array(ids)[held], return_inverse=True)[1]
-    own = np.asarray(answers["own"] == y[held])
+    own_right = np.asarray(answers["own"] == y[held])
     return ProbeTransfer(
-        scores=tuple(_score(name, found, own, y[held], state, confidence) for name, found in answers.items()),
+        scores=tuple(
+            _score(name, predicted, own_right, y[held], state, confidence)
+            for name, predicted in answers.items()
+        ),
         r2=_r2(fitted, first, second, held, backwards),
         condition=fitted.condition_,
         pseudo=not backwards and fitted.pseudo_,
@@ -529,7 +532,7 @@ def _share(right: np.ndarray, state: np.ndarray, confidence: float) -> tuple[flo
     if states == n:
         return share_interval(int(right.sum()), n, confidence)
     spread = right.var()
-    # all right or all wrong: nothing tells how much rows of a state differ, so states count
+    # all right or all wrong: the spread within states is unknown, so states count
     rows = n / _design(right.astype(float), state) if spread > 0 else states
     hits, tail = float(right.mean()) * rows, (1 - confidence) / 2
     low = 0.0 if hits == 0 else float(scipy.stats.beta.ppf(tail, hits, rows - hits + 1))

@@ -50,10 +50,11 @@ from isojepa.alignment.closed_forms import (
 )
 from isojepa.alignment.maps import AlignmentMap
 from isojepa.alignment.pairs import as_rows, check_pairs, constant
-from isojepa.seeds import numpy_generator
+from isojepa.seeds import generator, numpy_generator
 from isojepa.statistics.dependence import MIN_EFFECTIVE, RowDependence, state_means
 from isojepa.statistics.intervals import Interval, from_blocks, r2_interval
 from isojepa.statistics.nulls import relation_test, shrink_far
+from isojepa.statistics.regression import NonlinearRegression
 from isojepa.statistics.splits import Split, block_splits, random_folds
 from isojepa.validation import check_number, validate_types
 
@@ -86,8 +87,7 @@ _MIN_VARIANCE, _CARRIED = (
 _WORST_VARIANCE = 0.01  # share of the mean variance from which a direction can be the worst
 _FOLDS, _MAX_BLOCKS = 5, 20  # random folds; blocks of intervals
 _NULL_ROWS, _NULL_DRAWS = 2000, 99  # of R^2 by random pairings
-_NONLINEAR_ROWS, _COSINES, _SQUARES = 4000, 128, 32  # rows and features of the nonlinear map
-_CLIPPED = 5.0  # standard deviations at which its inputs are cut
+_NONLINEAR_ROWS = 4000  # that the nonlinear map is fitted to and scored on
 _HALVINGS, _REGION_ROWS, _BUFFER = (
     3,
     3000,
@@ -171,7 +171,7 @@ class EncoderComparison:
         effective: states that are nearly independent.
         linear, back, rotation: held-out R^2 of the second by a linear map, of the first by one back, of the
             second by a rotation; None where there are too few pairs.
-        nonlinear: held-out R^2 of the second by a smooth map of the first, with squares and random cosines.
+        nonlinear: held-out R^2 of the second by nonlinear regression on the first (hinges, random cosines).
         worst: least held-out R^2 of any direction that carries variance, both ways.
         linear_chance: R^2 beside random pairings; None where successive states depend on each other.
         correlations: held-out canonical correlations, in the order of the fits.
@@ -472,33 +472,22 @@ def _verdict(scores: _Scores) -> str:
     return "rotation" if rotated else "linear"
 
 
-def _nonlinear_features(x: np.ndarray, seed: int) -> np.ndarray:
-    """Rows (n, p) with squares and random cosines of their principal components, standardized."""
-    spectrum = GramSpectrum.of(x.T @ x / len(x))
-    white = (x @ (spectrum.vectors / np.sqrt(spectrum.values))).clip(-_CLIPPED, _CLIPPED)
-    rng = numpy_generator(seed, "nonlinear")
-    count = min(_COSINES, max(len(x) // 8, 2))
-    phases = rng.normal(size=(white.shape[1], count)) / math.sqrt(white.shape[1])
-    cosines = np.cos(1.5 * white @ phases + rng.uniform(0, 2 * np.pi, count))
-    features = np.concatenate((white, white[:, :_SQUARES] ** 2, cosines), axis=1)
-    return np.asarray((features - features.mean(0)) / np.maximum(features.std(0), 1e-12))
-
-
 def _nonlinear_r2(x: np.ndarray, y: np.ndarray, memory: int, confidence: float, seed: int) -> Interval:
-    """Held-out R^2 of the second by ridge regression on nonlinear features of the first."""
+    """Held-out R^2 of the second by nonlinear regression on the first."""
     thin = -(-len(x) // _NONLINEAR_ROWS)
-    features, y = _nonlinear_features(x - x.mean(0), seed)[::thin], y[::thin]
+    x, y = x[::thin], y[::thin]
     n = len(y)
     splits = (
         random_folds(np.arange(n), _FOLDS, seed)
         if memory == 1
-        else block_splits(n, 10, min(2 * memory, n // 20))
+        else block_splits(n, _FOLDS, min(2 * memory, n // 20))
     )
     residual, spread = np.empty(n), np.empty(n)
-    for split, moments in split_moments(features, y, splits):
-        away = y[split.score] - moments.mean[moments.first :]
-        guess = (features[split.score] - moments.mean[: moments.first]) @ ridge_matrix(moments).T
-        residual[split.score], spread[split.score] = ((away - guess) ** 2).sum(1), (away**2).sum(1)
+    for split in splits:
+        regression = NonlinearRegression(x[split.fit], y[split.fit], generator(seed, "nonlinear"))
+        target = y[split.score]
+        residual[split.score] = ((target - regression(x[split.score])) ** 2).sum(1)
+        spread[split.score] = ((target - y[split.fit].mean(0)) ** 2).sum(1)
     return r2_interval(residual, spread, np.arange(n) * _MAX_BLOCKS // n, confidence)[0]
 
 
@@ -543,15 +532,14 @@ def _distant_gain(
 
 
 def _distant_nonlinear(x: np.ndarray, y: np.ndarray, seed: int, confidence: float = 0.95) -> Interval:
-    """R^2 of the second by the nonlinear map in regions of the first far from the rows of the fit."""
+    """R^2 of the second by nonlinear regression in regions of the first far from the rows of the fit."""
     thin = max(1, len(x) // _REGION_ROWS)
     x, y = x[::thin], y[::thin]
-    features, total, gains = _nonlinear_features(x - x.mean(0), seed), float(y.var(0).sum()), []
+    total, gains = float(y.var(0).sum()), []
     for part, fit in _regions(x):
-        moments = PairMoments.of(features[fit], y[fit])
-        away = y[part] - moments.mean[moments.first :]
-        guess = (features[part] - moments.mean[: moments.first]) @ ridge_matrix(moments).T
-        gains.append(float((away**2 - (away - guess) ** 2).sum(1).mean()) / total)
+        regression = NonlinearRegression(x[fit], y[fit], generator(seed, "nonlinear"))
+        away = y[part] - y[fit].mean(0)
+        gains.append(float((away**2 - (y[part] - regression(x[part])) ** 2).sum(1).mean()) / total)
     return _mean_interval(np.array(gains), confidence)
 
 

@@ -73,8 +73,8 @@ class Side:
     def axes(self) -> tuple[np.ndarray, np.ndarray]:
         """Variances (r,), falling, and directions (p, r) divided by their square roots."""
         values, vectors = scipy.linalg.eigh(self.products)
-        kept = values > _RANK * max(values[-1], 0.0)
-        values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
+        significant = values > _RANK * max(values[-1], 0.0)
+        values, vectors = values[significant][::-1], vectors[:, significant][:, ::-1]
         return values, vectors / np.sqrt(values)
 
     def leading(self, share: float) -> int:
@@ -118,8 +118,8 @@ class Crossing:
 
 
 def _cka(c: Crossing) -> float:
-    own = float((c.one.products**2).sum()) * float((c.two.products**2).sum())
-    return float((c.products**2).sum()) / math.sqrt(own)
+    squares = float((c.one.products**2).sum()) * float((c.two.products**2).sum())
+    return float((c.products**2).sum()) / math.sqrt(squares)
 
 
 def _unbiased_cka(c: Crossing) -> float:
@@ -129,14 +129,14 @@ def _unbiased_cka(c: Crossing) -> float:
         return float((products**2).sum()) - n / (n - 2) * squares + a * b / ((n - 1) * (n - 2))
 
     one, two = c.one, c.two
-    own = inner(one.products, one.squares, one.length, one.length)
-    own *= inner(two.products, two.squares, two.length, two.length)
-    if not own > 0:
+    squares = inner(one.products, one.squares, one.length, one.length)
+    squares *= inner(two.products, two.squares, two.length, two.length)
+    if not squares > 0:
         raise ValueError(
             "first and second must vary enough for the unbiased CKA, got an unbiased size of 0 or less: use "
             "cka, or more rows"
         )
-    return inner(c.products, c.squares, one.length, two.length) / math.sqrt(own)
+    return inner(c.products, c.squares, one.length, two.length) / math.sqrt(squares)
 
 
 def _mean_cca(c: Crossing) -> float:
@@ -358,8 +358,8 @@ class NeighborScores:
                 back = np.empty_like(partners)
                 back[partners] = np.arange(w)
                 other = back[two[partners]]
-            found = np.take_along_axis(rank, other, 1)
-            line = [float((found[:, :k] <= k).sum()) / (k * w) for k in self.ks]
+            ranks = np.take_along_axis(rank, other, 1)
+            line = [float((ranks[:, :k] <= k).sum()) / (k * w) for k in self.ks]
             if self.cycle is not None:
                 k = self.cycle
                 line.append(float((rank[other[:, :k], np.arange(w)[:, None]] <= k).any(1).mean()))
@@ -547,8 +547,8 @@ def _sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _principal(x: np.ndarray) -> np.ndarray:
     """Centered rows (n, p) in at most n - 1 coordinates; an isometry."""
     values, vectors = scipy.linalg.eigh(x @ x.T)
-    kept = values > _RANK * values[-1]
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    significant = values > _RANK * values[-1]
+    return np.asarray(vectors[:, significant] * np.sqrt(values[significant]))
 
 
 def _singular_sum(matrix: np.ndarray) -> float:
@@ -594,9 +594,9 @@ def _cycles(one: np.ndarray, two: np.ndarray, ranks: Sequence[np.ndarray], k: in
     row, place = np.nonzero(ranks[0] <= k)
     edges = np.sort(row * n + one[row, place])
     row, place = np.nonzero(ranks[1] <= k)
-    wanted = two[row, place] * n + row
-    found = edges[np.searchsorted(edges, wanted).clip(max=len(edges) - 1)] == wanted
-    return np.bincount(row[found], minlength=n) > 0
+    edges_back = two[row, place] * n + row
+    present = edges[np.searchsorted(edges, edges_back).clip(max=len(edges) - 1)] == edges_back
+    return np.bincount(row[present], minlength=n) > 0
 
 
 def _rank_matrix(rows: np.ndarray) -> np.ndarray:
@@ -624,8 +624,8 @@ def _correlation(one: np.ndarray, two: np.ndarray) -> float:
 def _pearson(n: int, a: float, b: float, ab: float, aa: float, bb: float) -> float:
     """Pearson correlation from sums over the n (n - 1) entries off the diagonals."""
     pairs = n * (n - 1)
-    own = (aa - a * a / pairs) * (bb - b * b / pairs)
-    return (ab - a * b / pairs) / math.sqrt(own) if own > 0 else 0.0
+    variances = (aa - a * a / pairs) * (bb - b * b / pairs)
+    return (ab - a * b / pairs) / math.sqrt(variances) if variances > 0 else 0.0
 
 
 def _profiles(rows: np.ndarray) -> np.ndarray:

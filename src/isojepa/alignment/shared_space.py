@@ -123,15 +123,15 @@ class SharedSpace:
         Raises:
             ValueError: rows do not match, are not finite, equal, or too few.
         """
-        found = gather(encoders, ids, partial=partial)
-        white = {name: _Whitening.of(name, rows, self) for name, rows in found.rows.items()}
-        rows = {name: white[name].apply(part) for name, part in found.rows.items()}
+        matched = gather(encoders, ids, partial=partial)
+        white = {name: _Whitening.of(name, rows, self) for name, rows in matched.rows.items()}
+        rows = {name: white[name].apply(part) for name, part in matched.rows.items()}
         consensus = generalized_procrustes(list(rows.values()))
         turned = [part @ q for part, q in zip(rows.values(), consensus.rotations, strict=True)]
         loadings, variances = _loadings(turned)
         self.losses, self.converged = consensus.losses, consensus.converged
         self.spokes = {
-            name: own.spoke(q, q.T, np.zeros(q.shape[1]), loading, variance, len(found))
+            name: own.spoke(q, q.T, np.zeros(q.shape[1]), loading, variance, len(matched))
             for (name, own), q, loading, variance in zip(
                 white.items(), consensus.rotations, loadings, variances, strict=True
             )
@@ -173,21 +173,21 @@ class SharedSpace:
             )
         for partner in partners:
             choose("partner", partner, self.spokes)
-        own, target, found = self._targets(name, rows, partners, ids, partner_ids)
-        white = _Whitening.of(name, own, self)
-        given, offset = white.apply(own), target.mean(0)
-        size, unsize = self._sizes(found, len(own))
+        new_rows, target, shared_rows = self._targets(name, rows, partners, ids, partner_ids)
+        white = _Whitening.of(name, new_rows, self)
+        given, offset = white.apply(new_rows), target.mean(0)
+        size, unsize = self._sizes(shared_rows, len(new_rows))
         rotation = orthonormal(given.T @ (target - offset) @ unsize)
         turned = given @ rotation @ size
         above, below = np.zeros(self.width), np.zeros(self.width)
-        for partner, (at, theirs) in found.items():
+        for partner, (at, theirs) in shared_rows.items():
             along = self.spokes[partner].loading
             moved = theirs - theirs.mean(0)
             above += along * (turned[at] * moved).sum(0)
             below += along**2 * len(at)
         loading = np.divide(above, below, out=np.zeros(self.width), where=below > 0)
         both = rotation @ size, unsize @ rotation.T
-        self.spokes[name] = white.spoke(*both, offset, loading, (turned**2).mean(0), len(own))
+        self.spokes[name] = white.spoke(*both, offset, loading, (turned**2).mean(0), len(new_rows))
         return self
 
     def to_hub(self, name: str, rows: Any) -> np.ndarray:
@@ -264,7 +264,7 @@ class SharedSpace:
         if partner_ids is not None and set(partner_ids) != set(partners):
             raise ValueError(f"partner_ids must be given of {_list(partners)}, got of {_list(partner_ids)}")
         total, count = np.zeros((len(everything), self.width)), np.zeros(len(everything))
-        found = {}
+        by_partner = {}
         for partner, theirs in partners.items():
             pair: EncoderRows
             if partner_ids is None:
@@ -277,11 +277,11 @@ class SharedSpace:
             there = self.to_hub(partner, pair.rows[partner])
             total[at] += there
             count[at] += 1
-            found[partner] = at, there
-        kept = count > 0
-        place = np.cumsum(kept) - 1
-        moved = {partner: (place[at], there) for partner, (at, there) in found.items()}
-        return everything[kept], total[kept] / count[kept][:, None], moved
+            by_partner[partner] = at, there
+        covered = count > 0
+        place = np.cumsum(covered) - 1
+        moved = {partner: (place[at], there) for partner, (at, there) in by_partner.items()}
+        return everything[covered], total[covered] / count[covered][:, None], moved
 
     def _sizes(
         self, found: dict[str, tuple[np.ndarray, np.ndarray]], rows: int
@@ -337,16 +337,16 @@ class _Whitening:
     @classmethod
     def of(cls, name: str, rows: np.ndarray, hub: SharedSpace) -> "_Whitening":
         mean, width = rows.mean(0), rows.shape[1]
-        told = short_repr(name)
+        label = short_repr(name)
         if constant(rows.std(0), mean).all():
-            raise ValueError(f"rows of {told} must vary, got equal ones: the encoder has collapsed")
+            raise ValueError(f"rows of {label} must vary, got equal ones: the encoder has collapsed")
         centered = rows - mean
         if hub.kind == "rotation":
             size = float(np.sqrt((centered**2).sum() / len(rows)))
             return cls(mean, np.eye(width) / size, np.eye(width) * size)
         if not hub.shrinkage and len(rows) <= width:
             raise ValueError(
-                f"kind 'linear' needs more pairs than {told} has columns, {width}, got {len(rows)}: bring "
+                f"kind 'linear' needs more pairs than {label} has columns, {width}, got {len(rows)}: bring "
                 "more, or give a shrinkage, such as 0.1"
             )
         covariance = centered.T @ centered / len(rows)
@@ -415,23 +415,23 @@ def generalized_procrustes(rows: Sequence[np.ndarray]) -> ProcrustesConsensus:
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(50, 3)) * [3, 2, 1]
         >>> turned = [z @ np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(4)]
-        >>> found = generalized_procrustes([part - part.mean(0) for part in turned])
-        >>> found.converged, abs(found.losses[-1]) < 1e-9
+        >>> consensus = generalized_procrustes([part - part.mean(0) for part in turned])
+        >>> consensus.converged, abs(consensus.losses[-1]) < 1e-9
         (True, True)
     """
     widths = [part.shape[1] for part in rows]
     wide = torch.from_numpy(np.concatenate(rows, axis=1))
     products = (wide.T @ wide).numpy() / len(rows[0])
     work = Sweeps(products, widths)
-    found = []
+    consensus = []
     for begin in work.beginnings():
         ends = [work.loss(begin)]
         turned = begin
         for _ in range(_COMPARED_SWEEPS):
             turned = work.sweep(turned)
             ends.append(work.loss(turned))
-        found.append((turned, ends))
-    best, losses = min(found, key=lambda pair: pair[1][-1])
+        consensus.append((turned, ends))
+    best, losses = min(consensus, key=lambda pair: pair[1][-1])
     converged = False
     for _ in range(_MAX_SWEEPS):
         best = work.sweep(best)
@@ -473,10 +473,10 @@ class Sweeps:
         """Stacked rotations to start from."""
         _, vectors = torch.linalg.eigh(torch.from_numpy(self.products))
         leading = vectors.numpy()[:, ::-1][:, : self.width]
-        found = [np.concatenate([orthonormal(leading[place]) for place in self.places])]
+        starts = [np.concatenate([orthonormal(leading[place]) for place in self.places])]
         for center in self.places[:_START_ENCODERS]:
             one = np.eye(center.stop - center.start, self.width)
-            found.append(
+            starts.append(
                 np.concatenate(
                     [
                         one if place == center else orthonormal(self.products[place, center] @ one)
@@ -484,7 +484,7 @@ class Sweeps:
                     ]
                 )
             )
-        return found
+        return starts
 
     def on_axes(self, rotations: np.ndarray) -> list[np.ndarray]:
         """The same in the principal axes of M, which turns all alike; the largest entries are positive."""
@@ -541,20 +541,20 @@ def load_hub(path: Path) -> "SharedSpace":
         encoders = [(str(one["name"]), int(one["pairs"])) for one in notes["encoders"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} has notes that cannot be read: {error}") from error
-    wanted = {f"{number}.{name}" for number in range(len(encoders)) for name in _TENSORS}
-    if set(tensors) != wanted or len({name for name, _ in encoders}) != len(encoders) or not encoders:
+    expected_names = {f"{number}.{name}" for number in range(len(encoders)) for name in _TENSORS}
+    if set(tensors) != expected_names or len({name for name, _ in encoders}) != len(encoders) or not encoders:
         raise ValueError(f"{path} is damaged: its tensors are not those of its encoders")
     hub_width = tensors["0.offset"].numel()
     for number, (name, pairs) in enumerate(encoders):
-        own = {part: tensors[f"{number}.{part}"] for part in _TENSORS}
-        width = own["mean"].numel()
+        parts = {part: tensors[f"{number}.{part}"] for part in _TENSORS}
+        width = parts["mean"].numel()
         shapes = {"mean": (width,), "to": (width, hub_width), "back": (hub_width, width)}
-        for part, tensor in own.items():
+        for part, tensor in parts.items():
             fits = tuple(tensor.shape) == shapes.get(part, (hub_width,)) and tensor.is_floating_point()
             if not fits or not bool(tensor.isfinite().all()):
                 raise ValueError(
                     f"{path} is damaged: {part} of encoder {number} does not fit, or is not finite"
                 )
-        arrays = {part: tensor.double().numpy().copy() for part, tensor in own.items()}
+        arrays = {part: tensor.double().numpy().copy() for part, tensor in parts.items()}
         hub.spokes[name] = EncoderMap(**arrays, pairs=pairs)
     return hub

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from isojepa.certificates.certificate import Certificate
     from isojepa.certificates.certifying import certify
     from isojepa.certificates.checks import CheckResult
+    from isojepa.certificates.decay import DecaySpectrum, measure_decay
     from isojepa.certificates.eigenfunctions import (
         Mode,
         Prediction,
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     )
     from isojepa.certificates.embeddings import Embeddings, NotFinite
     from isojepa.certificates.gaussianity import Examination, examine
-    from isojepa.certificates.lags import LagSpectrum, measure_lags
-    from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
-    from isojepa.certificates.named import NamedAxis, NamedLatents
+    from isojepa.certificates.named import IdentifiedLatents
     from isojepa.certificates.recovery import Recovery, measure_recovery
+    from isojepa.certificates.rho import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
     from isojepa.certificates.transition import (
@@ -41,16 +41,15 @@ __all__ = [
     "Bound",
     "Certificate",
     "CheckResult",
+    "DecaySpectrum",
     "DynamicsCertificate",
     "Embeddings",
     "Examination",
+    "IdentifiedLatents",
     "Interval",
-    "LagSpectrum",
     "Line",
     "MaximalCorrelation",
     "Mode",
-    "NamedAxis",
-    "NamedLatents",
     "NoBound",
     "NotFinite",
     "Prediction",
@@ -68,7 +67,7 @@ __all__ = [
     "fit_transition",
     "format_value",
     "measure_bound",
-    "measure_lags",
+    "measure_decay",
     "measure_recovery",
     "measure_spectrum",
     "predict_embedding",

@@ -7,38 +7,49 @@ For embeddings h of a Gaussian world whose pairs have correlation rho,
     D       = delta / (2 rho (1 - rho))
     min over orthogonal Q of E |h - Q z|^2  <=  D + (epsilon + D)^2      for centered h.
 
+The second term is the distance of the linear part A from the rotations, sum_i (1 - sigma_i)^2. It can be made
+smaller (`sharper`). The nonlinear part has a covariance B with trace at most D, so A A^T = I + E - B with
+|E|_F <= epsilon, and in the eigenvectors of A A^T its eigenvalues are 1 + e_i - b_i >= 0 with b_i >= 0,
+sum b_i <= D and sum e_i^2 <= epsilon^2. f(m) = (1 - sqrt(1 - m))^2 is convex, so the worst case empties as
+many directions as the budget allows, the largest k with k <= D + epsilon sqrt(k), and spends the rest on one
+more:
+
+    error <= D + k + f(min(1, D + epsilon sqrt(k + 1) - k)).
+
+For epsilon + D <= 1, k = 0, and some maps attain it (`isojepa theory --only sharper-bound`). It grows
+linearly in D where the published one grows as its square, so `per_dimension`, the share of variance that may
+be wrong, is the sharper one divided by the dimension.
+
 Estimation. delta is a mean over pairs, with both views used for the trace; the raw mean may fall below
-zero by chance, so it is kept beside its clipped value. The plain epsilon of a sample is far too large in
+zero by chance, so it stands beside its clipped value. The plain epsilon of a sample is far too large in
 high dimension (about 10 for a perfect encoder at dimension 1024 with 10,000 samples). The debiased one
 splits the samples into K blocks with covariances S_a and takes the mean of <S_a - I, S_b - I> over a != b,
-which is unbiased for epsilon^2; it too may fall below zero by chance. Intervals are jackknives over the
-blocks.
+which is unbiased for epsilon^2; it too may fall below zero by chance. Blocks are centered by the mean of
+all rows, whose covariance, from the means of the blocks, is added again; neighboring blocks are not paired:
+both matter where rows depend on each other.
 
-The published second term can be made up to four times smaller: with s = epsilon + D <= 1, all of s may sit in
-one singular value of the linear part, which is then sqrt(1 - s), so
-
-    error <= D + (1 - sqrt(1 - s))^2,
-
-and some maps attain it (`isojepa theory --only sharper-bound`). It is `sharper`, beside the published one.
-
-Both bounds grow with epsilon and with D, so an interval runs from the value at both lower ends
-to that at both upper ends, each end at half the error probability (Bonferroni).
+Approximate: delta has a jackknife over the blocks, epsilon^2 the variance of a U-statistic (Hoeffding 1948,
+eq. 5.13), which at epsilon = 0 is half of what a jackknife gives. Both bounds grow with epsilon^2 and with
+delta, so their intervals run from the least to the largest value on the ellipse of the two, at the radius of
+one quantity: if the bound were linear in them that is its own interval.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import scipy
 
 from isojepa.certificates.embeddings import Embeddings, check_rho
 from isojepa.certificates.views import Views, read_views
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.validation import check_number, validate_types
 
-LEAST = 8  # pairs
-SURE = 0.999  # confidence at which delta below 0 is no longer put down to chance
+MIN_PAIRS, MIN_BLOCKS = 8, 3
+REFUTED_CONFIDENCE = 0.999  # at which delta below 0 is not put down to chance
+_ANGLES = np.linspace(0, 2 * np.pi, 96, endpoint=False)  # of the ellipse
 
 
 Lack = Literal["rho", "pairs", "world", "dimension"]
@@ -49,9 +60,9 @@ class NoBound:
     """Why there is no bound.
 
     Attributes:
-        lacks: what is wanting, for programs: the pairs' correlation "rho", enough "pairs" of two views, a
+        lacks: what is missing, for programs: the pairs' correlation "rho", enough "pairs" of two views, a
             "world" that the theorem speaks of, or an embedding of the latents' "dimension".
-        sentence: the same for people.
+        sentence: the same in words.
     """
 
     lacks: Lack
@@ -62,8 +73,9 @@ class NoBound:
 class Bound:
     """The terms of Theorem 3. Intervals of delta, D and epsilon^2 are raw: nothing in them is clipped.
 
-    `refuted` tells that delta lies below 0 beyond chance. No embedding of a Gaussian world of correlation rho
-    can do that, so rho is wrong or the world is another, and the bound means nothing.
+    `bound` is the published one; `per_dimension` is `sharper` divided by the dimension. `refuted`: delta lies
+    below 0 beyond chance. No embedding of a Gaussian world of correlation rho can do that, so rho is wrong or
+    the world is another, and the bound means nothing.
     """
 
     rho: float
@@ -103,9 +115,9 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
 
 def too_few(views: Views) -> NoBound | None:
     """Why there are too few pairs for a bound; None if there are enough."""
-    if views.n < LEAST:
-        return NoBound("pairs", f"it needs at least {LEAST} pairs, got {views.n}")
-    if sum(block.n > 1 for block in views.blocks) < 3:  # rows that were left out may empty the others
+    if views.n < MIN_PAIRS:
+        return NoBound("pairs", f"it needs at least {MIN_PAIRS} pairs, got {views.n}")
+    if sum(block.n > 1 for block in views.blocks) < MIN_BLOCKS:  # rows left out may empty the others
         return NoBound(
             "pairs", f"its {views.n} pairs lie too close together in the file to compare blocks of rows"
         )
@@ -119,75 +131,120 @@ def bound_of(views: Views, rho: float, confidence: float) -> Bound:
 
 def bounds_at(views: Views, confidence: float) -> Callable[[float], Bound]:
     """Theorem 3's bound as a function of rho: what does not depend on rho is computed once."""
-    joint = 0.5 + confidence / 2  # two quantities, each with half the error probability
-    plain, squared, squared_wide = _epsilon(views, confidence, joint)
     dim = len(views.blocks[0].h)
+    plain, squared, squared_error, influences, mean_variance = _epsilon(views)
+    squared_reach = _student(len(influences), confidence) * squared_error
+    sizes = np.array([block.n for block in views.blocks])
+    n = int(sizes.sum())
+    losses = np.array([block.loss for block in views.blocks])
+    spreads = views.spreads() + 2 * sizes * mean_variance  # returns what centering took
 
     def at(rho: float) -> Bound:
-        delta, delta_wide, delta_sure = _delta(views, rho, confidence, joint, SURE)
+        sums = losses - (1 - rho) * spreads
+        left_out = (sums.sum() - sums) / (n - sizes)
+        delta = from_blocks(sums.sum() / n, left_out, confidence)
+        correlation = _correlation(influences, left_out) if len(influences) == len(left_out) else 0.0
         gain = 1 / (2 * rho * (1 - rho))
-        ends = (
-            (_root(squared.estimate), max(delta.estimate, 0.0) * gain),
-            (_root(squared_wide.low), max(delta_wide.low, 0.0) * gain),
-            (_root(squared_wide.high), max(delta_wide.high, 0.0) * gain),
+        # the ellipse of epsilon^2 and delta, its center first
+        angles = np.stack(
+            [np.cos(_ANGLES), correlation * np.cos(_ANGLES) + math.sqrt(1 - correlation**2) * np.sin(_ANGLES)]
         )
-        bound = Interval(*(published(epsilon, d) for epsilon, d in ends))
+        ellipse = np.c_[np.zeros(2), angles]
+        epsilons = np.sqrt(np.maximum(squared + squared_reach * ellipse[0], 0.0))
+        ds = np.maximum(delta.estimate + (delta.high - delta.estimate) * ellipse[1], 0.0) * gain
+        bound, sharp = _over(published(epsilons, ds)), _over(sharper(epsilons, ds, dim))
         return Bound(
             rho=rho,
             epsilon_plain=plain,
-            epsilon_squared=squared,
-            epsilon=Interval(_root(squared.estimate), _root(squared.low), _root(squared.high)),
+            epsilon_squared=Interval(squared, squared - squared_reach, squared + squared_reach),
+            epsilon=Interval(*(math.sqrt(max(squared + s * squared_reach, 0.0)) for s in (0, -1, 1))),
             delta=delta,
             delta_clipped=max(delta.estimate, 0.0),
             d=delta.scaled(gain),
             d_clipped=max(delta.estimate, 0.0) * gain,
             bound=bound,
-            per_dimension=bound.scaled(1 / dim),
-            sharper=Interval(*(sharper(epsilon, d) for epsilon, d in ends)),
-            refuted=delta_sure.high < 0,
+            per_dimension=sharp.scaled(1 / dim),
+            sharper=sharp,
+            refuted=from_blocks(delta.estimate, left_out, REFUTED_CONFIDENCE).high < 0,
         )
 
     return at
 
 
-def published(epsilon: float, d: float) -> float:
+def published(epsilon: Any, d: Any) -> Any:
     """D + (epsilon + D)^2."""
     return d + (epsilon + d) ** 2
 
 
-def sharper(epsilon: float, d: float) -> float:
-    """D + (1 - sqrt(1 - epsilon - D))^2; the published one where epsilon + D is above 1."""
-    s = epsilon + d
-    return d + (1 - math.sqrt(1 - s)) ** 2 if s <= 1 else published(epsilon, d)
+def sharper(epsilon: Any, d: Any, dim: float = math.inf) -> Any:
+    """D + k + f(min(1, D + epsilon sqrt(k + 1) - k)), or the published one where that is smaller.
 
+    The published one also holds where the budget empties every direction.
 
-def _root(squared: float) -> float:
-    return float(np.sqrt(max(squared, 0.0)))
-
-
-def _delta(views: Views, rho: float, *confidences: float) -> list[Interval]:
-    """delta, unbiased, at each confidence.
-
-    The mean of |h' - h|^2 - (1 - rho) (|h|^2 + |h'|^2) with both views centered; the factor n / (n - 1)
-    returns the degree of freedom that centring took.
+    Example:
+        >>> float(sharper(0.0, 0.75, 4)), float(sharper(0.0, 2.75, 4)), float(published(0.0, 2.75))
+        (1.0, 5.0, 10.3125)
     """
-    sizes = np.array([block.n for block in views.blocks])
-    n = sizes.sum()
-    losses = np.array([block.loss for block in views.blocks])
-    sums = losses - (1 - rho) * views.spreads() * n / (n - 1)
-    left_out = (sums.sum() - sums) / (n - sizes)
-    return [from_blocks(sums.sum() / n, left_out, confidence) for confidence in confidences]
+    epsilon, d = np.asarray(epsilon, dtype=np.float64), np.asarray(d, dtype=np.float64)
+    root = (epsilon + np.sqrt(epsilon**2 + 4 * d)) / 2  # k = D + epsilon sqrt(k) at k = root^2
+    k = np.floor(root**2)
+    last = np.clip(d + epsilon * np.sqrt(k + 1) - k, 0.0, 1.0)
+    worst = d + k + (1 - np.sqrt(1 - last)) ** 2
+    return np.where(k < dim, np.minimum(worst, published(epsilon, d)), published(epsilon, d))
 
 
-def _epsilon(views: Views, confidence: float, joint: float) -> tuple[float, Interval, Interval]:
-    """Plain epsilon of all samples, and debiased epsilon^2 at two confidences."""
+def _over(values: np.ndarray) -> Interval:
+    """The value at the center of the ellipse, which comes first, and the range over all of it."""
+    return Interval(float(values[0]), float(values.min()), float(values.max()))
+
+
+def _student(blocks: int, confidence: float) -> float:
+    return float(scipy.special.stdtrit(blocks - 1, 0.5 + confidence / 2))
+
+
+def _correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Of two statistics, from their values without each block; 0 where one never changes."""
+    first, second = first - first.mean(), second - second.mean()
+    scale = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.clip(first @ second / scale, -1, 1)) if 0 < scale < math.inf else 0.0
+
+
+def _epsilon(views: Views) -> tuple[float, float, float, np.ndarray, float]:
+    """Plain epsilon; debiased epsilon^2, its error, its values without each block; the mean's variance.
+
+    Blocks are centered by the mean of all rows: their own means would take away the slow part of dependent
+    rows. What the overall mean takes away is its covariance, from the means of the blocks. Neighboring blocks
+    depend on each other and are not paired.
+    """
     blocks = [block for block in views.blocks if block.n > 1]
-    identity = np.eye(len(blocks[0].h))
-    plain = float(np.linalg.norm(views.covariance() - identity))
-    off = np.stack([views.covariance(block) - identity for block in blocks]).reshape(len(blocks), -1)
-    products = off @ off.T
-    pairs = products - np.diag(np.diag(products))
-    total, count = pairs.sum(), len(blocks)
-    estimate = total / (count * (count - 1))
-    left_out = (total - 2 * pairs.sum(1)) / ((count - 1) * (count - 2))
-    return plain, from_blocks(estimate, left_out, confidence), from_blocks(estimate, left_out, joint)
+    count, dim = len(blocks), len(blocks[0].h)
+    sizes = np.array([block.n for block in blocks])
+    n = int(sizes.sum())
+    sums = [np.stack([getattr(block, view) for block in blocks]) for view in ("h", "h_next")]
+    means = [view.sum(0) / n for view in sums]
+    centered = np.concatenate([view - np.outer(sizes, mean) for view, mean in zip(sums, means, strict=True)])
+    of_mean = centered.T @ centered * count / (count - 1) / n**2 / 2
+    off = np.empty((count, dim, dim))
+    for index, block in enumerate(blocks):
+        off[index] = block.products
+        for view, mean in zip(sums, means, strict=True):
+            cross = np.outer(view[index], mean)
+            off[index] -= cross + cross.T - block.n * np.outer(mean, mean)
+        off[index] = off[index] / (2 * block.n) + of_mean - np.eye(dim)
+    flat = off.reshape(count, -1)
+    plain = float(np.linalg.norm(views.covariance() - np.eye(dim)))
+    size = max(1.0, float(np.abs(flat).max()))  # fourth powers of huge numbers would overflow
+    products = (flat / size) @ (flat / size).T
+    gap = 2 if count >= 10 else 1
+    paired = np.abs(np.subtract.outer(np.arange(count), np.arange(count))) >= gap
+    partners, pairs = paired.sum(1), int(paired.sum())
+    rows, total = (products * paired).sum(1), float((products * paired).sum())
+    estimate = total / pairs
+    # products_ab = mean + g_a + g_b + e_ab, from which the variance of a weighted mean
+    g = (rows / partners - estimate) * (count - 1) / (count - 2)
+    e = (products - estimate - g[:, None] - g[None]) * paired
+    var_e = (e**2).sum() / (pairs * max(count - 3, 1) / (count - 1))
+    var_g = max((g**2).sum() / (count - 1) - var_e / (count - 2), 0.0)
+    error = math.sqrt(4 * var_g * ((partners / pairs) ** 2).sum() + 2 * var_e / pairs)
+    left_out = (total - 2 * rows) / (pairs - 2 * partners)
+    return plain, estimate * size**2, error * size**2, left_out, float(np.trace(of_mean))

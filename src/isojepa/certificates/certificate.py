@@ -10,12 +10,11 @@ from typing import Any
 from isojepa.certificates import grades, sentences, verdicts
 from isojepa.certificates.bound import Bound, Lack
 from isojepa.certificates.checks import CheckResult
+from isojepa.certificates.decay import DecaySpectrum
 from isojepa.certificates.eigenfunctions import Prediction
-from isojepa.certificates.lags import LagSpectrum
-from isojepa.certificates.maximal_correlation import MaximalCorrelation
-from isojepa.certificates.named import NamedLatents
+from isojepa.certificates.named import IdentifiedLatents
 from isojepa.certificates.recovery import Recovery
-from isojepa.certificates.rho import BoundCurve, RhoOrigin
+from isojepa.certificates.rho import BoundCurve, MaximalCorrelation, RhoOrigin
 from isojepa.certificates.spectrum import Spectrum
 from isojepa.statistics.intervals import Interval
 
@@ -48,7 +47,7 @@ class Certificate:
         prediction: what theory says the best white embedding of the world reaches; None for arrays, and for
             worlds that Theorem 1 speaks of, where it is all.
         assumptions: what the theorems ask of the world, measured; empty if not asked for.
-        named: which axes of the embedding are latents of their own, see `isojepa.certificates.named`; None
+        named: components that are latents of their own, see `isojepa.certificates.named`; None
             unless asked for. It changes nothing else.
         holds: whether the measured error lies within the bound, up to their intervals; None if unknown.
     """
@@ -65,7 +64,7 @@ class Certificate:
     bound_lacks: Lack | None = None
     correlation: Interval | None = None
     spectrum: Spectrum | None = None
-    lags: LagSpectrum | None = None
+    lags: DecaySpectrum | None = None
     spectrum_missing: str | None = None
     prediction: Prediction | None = None
     assumptions: tuple[CheckResult, ...] = ()
@@ -73,7 +72,7 @@ class Certificate:
     maximal: MaximalCorrelation | None = None
     curve: BoundCurve | None = None
     leading_variance: float | None = None
-    named: NamedLatents | None = None
+    named: IdentifiedLatents | None = None
 
     @property
     def holds(self) -> bool | None:
@@ -160,7 +159,7 @@ class Certificate:
         for item in self.assumptions:
             rows.append(f"  {item.verdict:<8} {item.name:<16} {item.sentence} {item.advice}".rstrip())
         if self.named is not None:
-            rows += ["", "  Named latents", f"  {self.named.verdict}"]
+            rows += ["", "  Identified latents", f"  {self.named.verdict}"]
             rows += [sentences.row_of(line) for line in self.named.lines()]
             rows += [f"  {note}" for note in self.named.notes()]
         rows += ["", f"  Next: {self.next_step}"]

@@ -16,15 +16,20 @@ from isojepa.certificates.bound import NoBound, bound_of, too_few
 from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.checks import CheckResult, together
+from isojepa.certificates.decay import DecaySpectrum, measure_decay
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
 from isojepa.certificates.inputs import Brought, Given, is_record, read_given
-from isojepa.certificates.lags import LagSpectrum, measure_lags
-from isojepa.certificates.maximal_correlation import MaximalCorrelation, estimate_correlation
 from isojepa.certificates.named import measure_named
 from isojepa.certificates.recovery import RecoveryReading
-from isojepa.certificates.rho import RhoOrigin, bound_curve, known_rho
+from isojepa.certificates.rho import (
+    MaximalCorrelation,
+    RhoOrigin,
+    bound_curve,
+    estimate_correlation,
+    resolve_rho,
+)
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
 from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
@@ -164,7 +169,7 @@ def certify(
         raise ValueError(
             f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
         )
-    known = known_rho(rho, rho_from, rate)
+    known = resolve_rho(rho, rho_from, rate)
     if world is None and is_record(source):
         from isojepa import runs  # all of training: only for those who name a record
 
@@ -287,13 +292,13 @@ def _own_rho(
 
 def _spectra(
     case: Case, seed: int, confidence: float
-) -> tuple[Spectrum | None, LagSpectrum | None, str | None]:
+) -> tuple[Spectrum | None, DecaySpectrum | None, str | None]:
     """The spectrum with latents and without, and why there is none."""
     spectrum = lags = missing = None
     if case.trajectories is not None:
         rate = None if case.rho is None else -math.log(case.rho)
         try:
-            lags = measure_lags(case.trajectories, rate=rate, confidence=confidence, seed=seed)
+            lags = measure_decay(case.trajectories, rate=rate, confidence=confidence, seed=seed)
         except ValueError as error:
             missing = str(error)
     try:
@@ -302,7 +307,8 @@ def _spectra(
                 raise ValueError("degrees belong to Gaussian latents, which this world does not promise")
             spectrum = measure_spectrum(case.encoder, case.world, seed=seed, confidence=confidence)
         elif case.embeddings.latent_dim is not None:
-            spectrum = _regressed(case.embeddings, seed, confidence)
+            some = case.embeddings.some(_REGRESSED)
+            spectrum = measure_spectrum(some.h, latents=some.z, seed=seed, confidence=confidence)
         elif lags is None:
             missing = missing or "it needs latents, or embeddings along trajectories"
     except ValueError as error:
@@ -321,20 +327,6 @@ def _prediction(case: Case) -> Prediction | None:
         warnings.simplefilter("ignore", SpectrumWarning)
         prediction = predict_process(process, case.embeddings.dim)
     return prediction if prediction.discrete else None  # no optimum is attained in a continuous spectrum
-
-
-def _regressed(embeddings: Embeddings, seed: int, confidence: float) -> Spectrum:
-    """The spectrum of samples, up to the highest degree that they allow."""
-    some = embeddings.some(_REGRESSED)
-    dim = embeddings.latent_dim or 0
-    allowed = min(len(some) // 10, 4000)
-    degree = next((d for d in range(6, 1, -1) if math.comb(dim + d, d) <= allowed), None)
-    if degree is None:
-        raise ValueError(
-            f"{dim} latents have {math.comb(dim + 2, 2)} products of degree 2, too many for {len(some)} "
-            "samples; an encoder with its world has no such limit"
-        )
-    return measure_spectrum(some.h, latents=some.z, degree=degree, seed=seed, confidence=confidence)
 
 
 def _assumptions(case: Case, seed: int, confidence: float) -> tuple[CheckResult, ...]:

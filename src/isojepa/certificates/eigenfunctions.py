@@ -228,34 +228,30 @@ def _check(rates: Sequence[float], latents: int, count: int) -> None:
 def _spectra(laws: Sequence[Density], rates: Sequence[float], count: int) -> list[Eigensystem]:
     """The spectrum of each latent's law, as far as `count` modes may need it; equal laws solved once."""
     _check(rates, len(laws), count)
-    known: list[tuple[Density, Eigensystem]] = []
-    spectra = []
+    solved: list[tuple[Density, Eigensystem]] = []
     for law in laws:
-        found = next((spectrum for other, spectrum in known if other is law or other == law), None)
-        if found is None:
-            found = eigensystem(law, count)
-            known.append((law, found))
-        spectra.append(found)
-    return spectra
+        equal = [spectrum for other, spectrum in solved if other is law or other == law]
+        solved.append((law, equal[0] if equal else eigensystem(law, count)))
+    return [spectrum for _, spectrum in solved]
 
 
 def _ordered(spectra: Sequence[_Spectrum], rates: Sequence[float], count: int) -> tuple[Mode, ...]:
-    """Best first over multi-indices: a mode's neighbours one step up are never slower than it."""
+    """Best first over multi-indices: a mode's neighbors one step up are never slower than it."""
 
     def entry(index: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
         parts = (rate * s.eigenvalues[k] for rate, s, k in zip(rates, spectra, index, strict=True))
         return float(sum(parts)), tuple(-k for k in index)  # ties go to earlier latents
 
     start = (0,) * len(spectra)
-    queue, seen = [entry(start)], {start}
-    found: list[Mode] = []
-    while len(found) <= count:
+    queue, visited = [entry(start)], {start}
+    modes: list[Mode] = []
+    while len(modes) <= count:
         value, negative = heapq.heappop(queue)
         index = tuple(-k for k in negative)
-        found.append(Mode(index, value))
+        modes.append(Mode(index, value))
         for i in range(len(index)):
             after = (*index[:i], index[i] + 1, *index[i + 1 :])
-            if after[i] <= spectra[i].count and after not in seen:
-                seen.add(after)
+            if after[i] <= spectra[i].count and after not in visited:
+                visited.add(after)
                 heapq.heappush(queue, entry(after))
-    return tuple(found[1:])
+    return tuple(modes[1:])

@@ -503,7 +503,7 @@ def print_sameness(found: EncoderComparison) -> None:
         rows = []
     elif found.linear is not None and found.nonlinear is not None and found.worst is not None:
         width = min(found.first.dimensions, found.second.dimensions)
-        rows.append(("R2 by a nonlinear map", _r2_text(found.nonlinear), "squares and random cosines"))
+        rows.append(("R2 by a nonlinear map", _r2_text(found.nonlinear), "hinges and random cosines"))
         rows.append(("R2 of the worst direction", f"{found.worst:.4f}", "linear, both ways"))
         rows.append(("shared directions", f"{found.shared} of {width}", "held-out canonical correlations"))
     if found.condition is not None and found.map is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tyro
@@ -14,8 +14,7 @@ from isojepa import runs
 from isojepa.certificates import (
     Certificate,
     DynamicsCertificate,
-    NamedAxis,
-    NamedLatents,
+    IdentifiedLatents,
     WorldModelCertificate,
     certify,
     certify_dynamics,
@@ -32,37 +31,40 @@ from isojepa.registry import Context, Spec, flatten
 from isojepa.report.points import points_in_world, points_of_arrays
 from isojepa.training.run_directory import RunDirectory
 
+if TYPE_CHECKING:
+    from isojepa.unmixing import Component
+
 _NUMBERS = (
-    Column("axis", right=True),
-    Column("told apart"),
+    Column("component", right=True),
+    Column("identified"),
     Column("rad", right=True),
     Column("pair", right=True),
     Column("departure", right=True),
     Column("world's", right=True),
     Column("dependence", right=True),
-    Column("straightened by"),
+    Column("linearized by"),
 )
 _LATENTS = (Column("latent", right=True), Column("rank", right=True), Column("linear", right=True))
 _WORDS = (
     *("", "", "error in rad", "correlation across a pair", "departure from normal", "of it the world's"),
     "dependence",
-    *("straightened by", "latent", "rank correlation", "linear correlation"),
+    *("linearized by", "latent", "rank correlation", "linear correlation"),
 )
-_CUES = {"alone": "alone"}
+_PHRASES = {"alone": "alone"}
 _NONE = "-"
 _GAP = 1  # between columns at least
 _LEGEND = (
     "rad: standard error of the direction; pair: correlation across a pair; departure: from a normal law; "
-    "world's: what of that no encoder adds to; dependence: of a function of it on another axis, 0 for "
+    "world's: what of that no encoder adds to; dependence: of a function of it on another component, 0 for "
     "independent ones"
 )
 
 
-def print_named(named: NamedLatents) -> None:
-    """Print the verdict, a line for each axis, every number and what is assumed."""
+def print_named(named: IdentifiedLatents) -> None:
+    """Print the verdict, a line for each component, every number and what is assumed."""
     out.print(named.verdict, style=_tone(named))
-    if named.axes:
-        _print_axes(named)
+    if named.components:
+        _print_components(named)
     lines = named.lines()
     print_table(
         (Column(), Column(), Column(prose=True)),
@@ -73,11 +75,11 @@ def print_named(named: NamedLatents) -> None:
         out.print(note)
 
 
-def _print_axes(named: NamedLatents) -> None:
-    """A line for each axis; where that is too wide, the same in words."""
+def _print_components(named: IdentifiedLatents) -> None:
+    """A line for each component; where that is too wide, the same in words."""
     matched = named.match is not None
     columns = (*_NUMBERS, *(_LATENTS if matched else ()))
-    rows = [_cells(axis, matched) for axis in named.axes]
+    rows = [_cells(named, component, matched) for component in named.components]
     widths = [
         max(cell_len(text) for text in (column.title, *cells))
         for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
@@ -88,25 +90,27 @@ def _print_axes(named: NamedLatents) -> None:
         out.print(legend, style="dim")
     else:
         lines = [(row[0], _listed(_WORDS[1 : len(columns)], row[1:])) for row in rows]
-        print_table((Column("axis"), Column(prose=True)), lines, indent=1)
+        print_table((Column("component"), Column(prose=True)), lines, indent=1)
 
 
-def _cells(axis: NamedAxis, matched: bool) -> tuple[str, ...]:
-    block = f"block {axis.block[0]}-{axis.block[-1]}" if len(axis.block) > 1 else "by nothing"
+def _cells(named: IdentifiedLatents, one: "Component", matched: bool) -> tuple[str, ...]:
+    block = f"block {one.block[0]}-{one.block[-1]}" if len(one.block) > 1 else "by nothing"
     numbers = (
-        str(axis.number),
-        _CUES.get(axis.cue, f"by {axis.cue}") if axis.named else block,
-        _number(axis.error, ".2g"),
-        _number(axis.correlation, ".3f"),
-        _number(axis.departure, ".2g"),
-        _number(axis.world_departure, ".2g"),
-        _number(axis.dependence, ".2f"),
-        axis.method or _NONE,
+        str(one.number),
+        _PHRASES.get(one.identified_by, f"by {one.identified_by}") if one.identified else block,
+        _number(one.error if one.identified else None, ".2g"),
+        _number(one.correlation, ".3f"),
+        _number(one.departure, ".2g"),
+        _number(one.world_departure, ".2g"),
+        _number(one.dependence, ".2f"),
+        _NONE if one.to_latent is None else one.to_latent.method,
     )
     if not matched:
         return numbers
-    latent = _NONE if axis.latent is None else str(axis.latent)
-    return (*numbers, latent, _number(axis.rank, ".4f"), _number(axis.linear, ".4f"))
+    partner = named.partner(one)
+    if partner is None:
+        return (*numbers, _NONE, _NONE, _NONE)
+    return (*numbers, str(partner.latent), f"{partner.rank:.4f}", f"{partner.linear:.4f}")
 
 
 def _listed(words: Sequence[str], cells: Sequence[str]) -> str:
@@ -119,8 +123,8 @@ def _number(value: float | None, form: str) -> str:
     return _NONE if value is None else format(value, form)
 
 
-def _tone(named: NamedLatents) -> str:
-    return "bold green" if named.axes and named.count == len(named.axes) else "bold yellow"
+def _tone(named: IdentifiedLatents) -> str:
+    return "bold green" if named.components and named.count == len(named.components) else "bold yellow"
 
 
 _TRANSITION_STYLES = {
@@ -216,7 +220,7 @@ class Certify:
 
     isojepa certify episodes.npz --actions episodes.npz::a --history 2
 
-    isojepa certify pairs.npz --unmix    # which axes are single latents? see isojepa unmix
+    isojepa certify pairs.npz --unmix    # which components are single latents? see isojepa unmix
     """
 
     source: tyro.conf.Positional[Path]

@@ -1,17 +1,17 @@
-"""The command `unmix`: axes of an embedding one by one, the latents on them, and a page."""
+"""The command `unmix`: components of an embedding, the latents on them, and a page."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
-from isojepa.certificates import NamedLatents
+from isojepa.certificates import IdentifiedLatents
 from isojepa.certificates.cases import Case, of_arrays
 from isojepa.certificates.embeddings import forget_pages, to_float64
-from isojepa.certificates.named import describe_axes
+from isojepa.certificates.named import describe_components
 from isojepa.cli.certify import print_named
 from isojepa.cli.printing import out, print_json, print_notes, progress_bar
 from isojepa.data.array_files import read_array, read_named
@@ -19,7 +19,7 @@ from isojepa.io import write_whole
 from isojepa.unmixing import Unmixing, unmix
 
 _MORE = " (and --next, --latents likewise)"
-_PIECE = 1 << 20  # numbers that are straightened at once
+_PIECE = 1 << 20  # numbers that are linearized at once
 _NOT_IN_REPORT = ("file", "report", "json")
 
 
@@ -53,17 +53,17 @@ class Unmix:
     latents: Path | None = None
     """File with the true latents, to compare the axes with."""
     out: Path | None = None
-    """Write the straightened latents to this npy file: row by row, NaN where a row is bad; float64, or
+    """Write the linearized latents to this npy file: row by row, NaN where a row is bad; float64, or
     float32 where the embeddings have no more digits."""
     save: Path | None = None
-    """Write the axes to this safetensors file, for `Unmixing.load`."""
+    """Write the components to this safetensors file, for `Unmixing.load`."""
     report: Path | None = None
     """Write everything as one interactive, self-contained HTML page."""
     dim: int | None = None
     """Directions that are unmixed: the slowest, or without second views the leading principal ones."""
     tolerance: float = 0.01
     """Nonlinear energy that the encoder may have left: what is as near to a Gaussian world of one rate as
-    that has no named axes."""
+    that has no identified components; 0 trusts all shapes."""
     paths: bool = False
     """The rows are successive steps of one path; (steps, paths, dim) needs no flag."""
     drop_bad_rows: bool = False
@@ -73,7 +73,7 @@ class Unmix:
     seed: int = 0
     """Of the starts of the search."""
     json: bool = False
-    """Print what was found as JSON."""
+    """Print the result as JSON."""
 
     def run(self) -> int:
         arrays = self._read()
@@ -82,11 +82,11 @@ class Unmix:
                 arrays["h"], arrays.get("h_next"), arrays.get("z"), None, None, self.paths, self.drop_bad_rows
             )
             result = self._unmix(case, progress)
-            progress(4, 4, "latents")
-            named = describe_axes(result, case.embeddings, self.confidence)
+            progress(3, 3, "latents")
+            named = describe_components(result, case.embeddings, self.confidence)
         if self.json:
             numbers = result.to_dict()
-            print_json(numbers | {"match": None if named.match is None else asdict(named.match)})
+            print_json(numbers | {"match": named.match_dict()})
         else:
             out.print()
             print_named(named)
@@ -121,12 +121,12 @@ class Unmix:
             return unmix(paths=case.trajectories, **options)
         return unmix(case.embeddings.array("h"), case.embeddings.array("h_next"), **options)
 
-    def _write(self, h: Any, case: Case, found: Unmixing, named: NamedLatents) -> None:
+    def _write(self, h: Any, case: Case, unmixing: Unmixing, named: IdentifiedLatents) -> None:
         if self.out is not None:
             with progress_bar("writing") as progress:
-                write_latents(self.out, found, h, progress)
+                write_latents(self.out, unmixing, h, progress)
         if self.save is not None:
-            found.save(self.save)
+            unmixing.save(self.save)
         if self.report is not None:
             from isojepa.report.unmixing import write_unmixing  # only for those who write a page
 
@@ -136,24 +136,24 @@ class Unmix:
                 if item.name not in _NOT_IN_REPORT
             }
             config = {name: str(value) for name, value in flags.items() if value not in (None, False)}
-            write_unmixing(self.report, found, named, case.embeddings, title=str(self.file), config=config)
+            write_unmixing(self.report, named, case.embeddings, title=str(self.file), config=config)
         written = [str(path) for path in (self.out, self.save, self.report) if path is not None]
         if written and not self.json:
             out.print(f"\nWrote {', '.join(written)}")
 
 
 def write_latents(
-    path: Path, found: Unmixing, h: Any, progress: Callable[[int, int, str], None] | None = None
+    path: Path, unmixing: Unmixing, h: Any, progress: Callable[[int, int, str], None] | None = None
 ) -> None:
-    """Write the straightened latents of embeddings to an npy file, piece by piece.
+    """Write the linearized latents of embeddings to an npy file, piece by piece.
 
     Args:
         path: the file to create or replace.
-        found: the axes.
+        unmixing: the fitted components.
         h: (n, dim), or (steps, paths, dim); memory maps and HDF5 datasets are not read as a whole.
         progress: called with rows written, their number, and what is done.
     """
-    shape = (*map(int, h.shape[:-1]), len(found.axes_))
+    shape = (*map(int, h.shape[:-1]), len(unmixing.components_))
     number = np.dtype(np.float64 if str(h.dtype).endswith("float64") else np.float32)
     step = max(1, _PIECE // int(np.prod(h.shape[1:])))
 
@@ -166,16 +166,16 @@ def write_latents(
                     progress(start, shape[0], "latents")
                 piece = to_float64(h[start : start + step])
                 forget_pages(h)
-                file.write(_latents(found, piece).astype(number).tobytes())
+                file.write(_latents(unmixing, piece).astype(number).tobytes())
 
     write_whole(path, write)
 
 
-def _latents(found: Unmixing, piece: np.ndarray) -> np.ndarray:
+def _latents(unmixing: Unmixing, piece: np.ndarray) -> np.ndarray:
     """Latents (..., axes) of embeddings (..., dim), NaN for rows that are not finite."""
     rows = piece.reshape(-1, piece.shape[-1])
     good = np.isfinite(rows).all(1)
-    latents = np.full((len(rows), len(found.axes_)), np.nan)
+    latents = np.full((len(rows), len(unmixing.components_)), np.nan)
     if good.any():
-        latents[good] = found.latents(rows[good])
+        latents[good] = unmixing.latents(rows[good])
     return latents.reshape(*piece.shape[:-1], -1)

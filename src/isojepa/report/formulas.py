@@ -152,7 +152,7 @@ LINES = {
         (formula(index("λ", "min"), "( Cov ( h ) )"),),
         "The smallest eigenvalue of the embedding's covariance.",
     ),
-    "named axes": Equation(
+    "identified components": Equation(
         (formula("h = Q φ ( z )"), formula(index("ψ", "i j"), "= 0 =", index("C", "i j"))),
         "Q is estimated from what identifies latents: ψ, from the scores of the axes’ laws, and C, their "
         "covariance with the next view, are 0 between two axes that are latents of their own. On other rows "
@@ -170,9 +170,11 @@ LINES = {
         (_mcc("r"),), "r are the ranks of latents and of their axes, matched one to one."
     ),
     "MCC, as found": Equation((_mcc("z"),), f"The same of the values as they were found. {_MATCHED}"),
-    "MCC, straightened": Equation((_mcc("z"),), f"The same of the straightened values. {_MATCHED}"),
-    "R2 as found": Equation((_r2("z"), _prediction("z", "A y + b")), f"y are the axes as found. {_HALVES}"),
-    "R2 straightened": Equation((_r2("z"), _prediction("z", "A y + b")), f"y are straightened. {_HALVES}"),
+    "MCC, linearized": Equation((_mcc("z"),), f"The same of the linearized values. {_MATCHED}"),
+    "R2 as found": Equation(
+        (_r2("z"), _prediction("z", "A y + b")), f"y are the components as found. {_HALVES}"
+    ),
+    "R2 linearized": Equation((_r2("z"), _prediction("z", "A y + b")), f"y are linearized. {_HALVES}"),
     "disentanglement": Equation(
         (formula(under("mean", "i"), "( 1 − H (", index("R", "i ·"), ") )"),),
         "R are the sizes of the coefficients of the latents on the axes, H the entropy of an axis’s shares "

@@ -1,14 +1,14 @@
-"""Axes against true latents: which axis is which latent, and how well.
+"""Components against true latents: which component is which latent, and how well.
 
     MCC              mean over latents of |correlation| with its partner, under the best one-to-one assignment
-                     (Hyvarinen & Morioka 2016): of ranks (Spearman), which no increasing warp changes, and of
+                     (Hyvarinen & Morioka 2016): of ranks (Spearman), which no increasing map changes, and of
                      values (Pearson). Partners are those of the largest sum of |rank correlations| in
-                     both. A latent without a partner, for there are fewer axes, counts as 0.
-    disentanglement  1 - entropy over latents of how much each axis is used for them, weighted by its use
-    completeness     1 - entropy over axes of how much each is used for a latent, mean over latents
+                     both. A latent without a partner counts as 0: there are fewer components.
+    disentanglement  1 - entropy over latents of how much each component is used for them, weighted by its use
+    completeness     1 - entropy over components of how much each is used for a latent, mean over latents
                      (Eastwood & Williams 2018), from R = |coefficients| of the linear regression of the
-                     standardised latents on the standardised axes
-    linear_r2        held-out R^2 of each latent from all axes together
+                     standardized latents on the standardized components
+    linear_r2        held-out R^2 of each latent from all components together
 
 A rotation of the latents has linear_r2 1 and an MCC that is far from it. Intervals of both MCCs come from
 leaving out each of 20 blocks of successive rows, with the partners found anew.
@@ -24,29 +24,28 @@ import scipy
 from isojepa.alignment.pairs import as_rows, check_varied
 from isojepa.linear import errors, halves, least_squares, r2_of
 from isojepa.statistics.intervals import Interval, from_blocks
-from isojepa.unmixing.scores import BLOCKS
-from isojepa.unmixing.values import check_size
+from isojepa.unmixing.monotone import BLOCKS, check_size
 from isojepa.validation import check_number, validate_types
 
-_LEAST = 100  # rows
+MIN_ROWS = 100  # rows
 _ADVICE = "leave them out"
 
 
 @dataclass(frozen=True)
 class Partner:
-    """What one latent was matched with.
+    """The partner of one latent.
 
     Attributes:
         latent: its column.
-        axis: column of its partner; None where there are fewer axes than latents.
-        sign: 1 or -1: whether the axis increases with the latent.
+        component: column of its partner; None where there are fewer components than latents.
+        sign: 1 or -1: whether the component increases with the latent.
         rank: Spearman's correlation, with its sign.
         linear: Pearson's correlation, with its sign.
-        linear_r2: held-out R^2 of the latent from all axes.
+        linear_r2: held-out R^2 of the latent from all components.
     """
 
     latent: int
-    axis: int | None
+    component: int | None
     sign: int
     rank: float
     linear: float
@@ -55,15 +54,15 @@ class Partner:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Axes matched with latents.
+    """Components matched with latents.
 
     Attributes:
         rank: MCC of ranks.
         linear: MCC of values, with the same partners.
         partners: of each latent.
         disentanglement, completeness: in [0, 1].
-        linear_r2: mean over latents of the held-out R^2 from all axes.
-        importance: (axes, latents) |coefficients| of the regression.
+        linear_r2: mean over latents of the held-out R^2 from all components.
+        importance: (components, latents) |coefficients| of the regression.
     """
 
     rank: Interval
@@ -82,11 +81,11 @@ class Matching:
 
 
 @validate_types
-def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching:
-    """Match axes with true latents.
+def match_latents(components: Any, latents: Any, confidence: float = 0.95) -> Matching:
+    """Match components with true latents.
 
     Args:
-        axes: (n, k), n at least 100.
+        components: (n, k), n at least 100.
         latents: (n, d) of the same rows; d may be more or less than k.
         confidence: of the intervals.
 
@@ -96,20 +95,22 @@ def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching
     Example:
         >>> latents = np.random.default_rng(0).normal(size=(1000, 3))
         >>> matching = match_latents(-np.exp(latents[:, ::-1]), latents)
-        >>> [partner.axis for partner in matching.partners], matching.partners[0].sign, matching.rank.estimate
-        ([2, 1, 0], -1, 1.0)
+        >>> [partner.component for partner in matching.partners], matching.rank.estimate
+        ([2, 1, 0], 1.0)
     """
     check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
-    axes, latents = as_rows("axes", axes), as_rows("latents", latents)
-    if len(axes) != len(latents):
-        raise ValueError(f"axes and latents must have the same rows, got {len(axes)} and {len(latents)}")
-    if len(axes) < _LEAST:
-        raise ValueError(f"axes and latents must have at least {_LEAST} rows, got {len(axes)}")
-    for name, rows in (("axes", axes), ("latents", latents)):
+    components, latents = as_rows("components", components), as_rows("latents", latents)
+    if len(components) != len(latents):
+        raise ValueError(
+            f"components and latents must have the same rows, got {len(components)} and {len(latents)}"
+        )
+    if len(components) < MIN_ROWS:
+        raise ValueError(f"components and latents must have at least {MIN_ROWS} rows, got {len(components)}")
+    for name, rows in (("components", components), ("latents", latents)):
         check_size(name, rows)
         check_varied(name, rows.std(0), rows.mean(0), _ADVICE)
-    first, second = _standard(axes), _standard(latents)
-    rank = _correlations(_standard(_ranks(axes)), _standard(_ranks(latents)))
+    first, second = _standard(components), _standard(latents)
+    rank = _correlations(_standard(_ranks(components)), _standard(_ranks(latents)))
     linear = _correlations(first, second)
     pairs = [_assign(table) for table in rank]
     # a row for all data, and one without each block
@@ -120,7 +121,7 @@ def match_latents(axes: Any, latents: Any, confidence: float = 0.95) -> Matching
     return Matching(
         rank=from_blocks(scores[0, 0], scores[1:, 0], confidence),
         linear=from_blocks(scores[0, 1], scores[1:, 1], confidence),
-        partners=tuple(_partner(at, pairs[0], rank[0], linear[0], r2) for at in range(latents.shape[1])),
+        partners=tuple(_partner(at, int(one), rank[0], linear[0], r2) for at, one in enumerate(pairs[0])),
         disentanglement=disentanglement,
         completeness=completeness,
         linear_r2=float(r2.mean()),
@@ -141,7 +142,7 @@ def _standard(rows: np.ndarray) -> np.ndarray:
 
 
 def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(BLOCKS + 1, k, d) correlations over all rows, and without each block, of standardised columns.
+    """(BLOCKS + 1, k, d) correlations over all rows, and without each block, of standardized columns.
 
     Ranks are those among all rows: among the rest they differ by next to a constant factor.
     """
@@ -163,41 +164,42 @@ def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _assign(table: np.ndarray) -> np.ndarray:
-    """(d,) axis of each latent, -1 for none, with the largest sum of |correlations|."""
-    axes, latents = scipy.optimize.linear_sum_assignment(-np.abs(table))
-    found = np.full(table.shape[1], -1)
-    found[latents] = axes
-    return found
+    """(d,) component of each latent, -1 for none, with the largest sum of |correlations|."""
+    components, latents = scipy.optimize.linear_sum_assignment(-np.abs(table))
+    partner = np.full(table.shape[1], -1)
+    partner[latents] = components
+    return partner
 
 
-def _mean(table: np.ndarray, axis: np.ndarray) -> float:
-    """Mean over latents of |correlation| with their axis; 0 for a latent that has none."""
-    latent = np.flatnonzero(axis >= 0)
-    return float(np.abs(table[axis[latent], latent]).sum() / len(axis))
+def _mean(table: np.ndarray, partner: np.ndarray) -> float:
+    """Mean over latents of |correlation| with their partner; 0 for a latent that has none."""
+    latent = np.flatnonzero(partner >= 0)
+    return float(np.abs(table[partner[latent], latent]).sum() / len(partner))
 
 
-def _partner(at: int, axis: np.ndarray, rank: np.ndarray, linear: np.ndarray, r2: np.ndarray) -> Partner:
-    if axis[at] < 0:
-        return Partner(at, None, 1, 0.0, 0.0, float(r2[at]))
-    own = int(axis[at])
-    sign = 1 if rank[own, at] >= 0 else -1
-    return Partner(at, own, sign, float(rank[own, at]), float(linear[own, at]), float(r2[at]))
+def _partner(latent: int, component: int, rank: np.ndarray, linear: np.ndarray, r2: np.ndarray) -> Partner:
+    linear_r2 = float(r2[latent])
+    if component < 0:
+        return Partner(latent, None, 1, 0.0, 0.0, linear_r2)
+    by_rank, by_value = float(rank[component, latent]), float(linear[component, latent])
+    return Partner(latent, component, 1 if by_rank >= 0 else -1, by_rank, by_value, linear_r2)
 
 
-def _held_out(axes: np.ndarray, latents: np.ndarray) -> np.ndarray:
-    """(d,) R^2 of each latent on the half of the rows that the regression has not seen."""
-    fit, score = halves(len(axes))
-    residual, spread = errors(latents[score], least_squares(axes[fit], latents[fit])(axes[score]))
+def _held_out(components: np.ndarray, latents: np.ndarray) -> np.ndarray:
+    """(d,) R^2 of each latent on the half of the rows held out from the regression."""
+    fit, score = halves(len(components))
+    predicted = least_squares(components[fit], latents[fit])(components[score])
+    residual, spread = errors(latents[score], predicted)
     return r2_of(residual.sum(0), spread.sum(0))
 
 
 def _entropies(importance: np.ndarray) -> tuple[float, float]:
-    """Disentanglement and completeness of an importance matrix (axes, latents)."""
+    """Disentanglement and completeness of an importance matrix (components, latents)."""
     use = importance.sum(1)
-    by_axis = 1 - _entropy(importance)  # of each axis, over latents
+    by_component = 1 - _entropy(importance)  # of each axis, over latents
     by_latent = 1 - _entropy(importance.T)
     total = float(use.sum())
-    disentanglement = float(use @ by_axis) / total if total > 0 else 0.0
+    disentanglement = float(use @ by_component) / total if total > 0 else 0.0
     return disentanglement, float(by_latent.mean())
 
 

@@ -123,11 +123,8 @@ def test_sums_of_many_products_are_not_bounded_at_the_right_rho(count):
 
 
 def test_intervals_are_judged_by_the_truth(monkeypatch):
-    class Law:
-        latents = 100.0
-
     class Found:
-        identifiable, law, linear = True, Law, Interval(0.95, 0.9, 1.0)
+        identifiable, ruled_out, linear = True, 100.0, Interval(0.95, 0.9, 1.0)
 
     def verdict(linear, products=0):
         return judge_share(Case(np.zeros((2, 2, 1)), None, linear, 0.0, products), Found)

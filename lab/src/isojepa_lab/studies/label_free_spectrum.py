@@ -1,6 +1,6 @@
 r"""How far the linear share measured without labels can be trusted.
 
-`measure_lags` reads the share of an embedding's variance that is linear in the latents off its decay along
+`measure_decay` reads the share of an embedding's variance that is linear in the latents off its decay along
 trajectories; `measure_spectrum` measures it with the latents. Here both look at the same embeddings: linear
 maps, the mixings of the other studies seen as they are, maps of known energies, encoders after short
 trainings, embeddings with noise, and worlds that break an assumption.
@@ -25,7 +25,7 @@ import torch
 import tyro
 from torch import Tensor
 
-from isojepa.certificates.lags import LagSpectrum, measure_lags
+from isojepa.certificates.decay import DecaySpectrum, measure_decay
 from isojepa.certificates.spectrum import measure_spectrum
 from isojepa.data import (
     AdditiveCoupling,
@@ -184,7 +184,7 @@ class Study:
         console.print(f"{self.out / 'label_free_spectrum.md'}  {seconds:.0f} s")
 
     def _measure(self, case: Case, h: np.ndarray, truth: float, seed: int, known: bool) -> Row:
-        estimate = measure_lags(h, rate=case.rate if known else None, draws=self.draws, seed=seed)
+        estimate = measure_decay(h, rate=case.rate if known else None, draws=self.draws, seed=seed)
         row = {
             "part": "cases",
             "case": case.name,
@@ -208,7 +208,7 @@ class Study:
         case = Case("sizes", ou(2), quadratic(share))
         for seed, rate_known in itertools.product(range(3), (False, True)):
             h = case.path(size, self.steps, seed)
-            estimate = measure_lags(h, rate=case.rate if rate_known else None, draws=self.draws, seed=seed)
+            estimate = measure_decay(h, rate=case.rate if rate_known else None, draws=self.draws, seed=seed)
             yield {
                 "part": "sizes",
                 "seed": seed,
@@ -220,14 +220,14 @@ class Study:
             }
 
 
-def _numbers(found: LagSpectrum) -> Row:
+def _numbers(found: DecaySpectrum) -> Row:
     return {
         "linear": found.linear.estimate,
         "low": found.linear.low,
         "high": found.linear.high,
         "rate": found.rate.estimate,
         "noise": found.noise.estimate,
-        "ceiling": found.marginals.ceiling if found.marginals else math.nan,
+        "ceiling": found.ceiling,
         "answered": found.identifiable,
         "reasons": found.reasons,
     }

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isojepa.certificates.lag_law import LATENTS
+from isojepa.certificates.decay import LATENTS
 from isojepa.report.colors import INK, QUIET
 from isojepa_lab.studies.results import COLORS, markdown_table, plain_axes
 
@@ -23,7 +23,7 @@ Made by `python -m isojepa_lab.studies.label_free_spectrum`; numbers, settings a
 
 ![Labelled against label-free share, decay curves, and width by the amount of data](label_free_spectrum.png)
 
-`measure_lags` sees only embeddings along {paths} trajectories of {steps} steps, and says how much of their
+`measure_decay` sees only embeddings along {paths} trajectories of {steps} steps, and says how much of their
 variance is linear in the latents, or refuses. `measure_spectrum` sees the latents. {seeds} seeds each; the
 label-free share is the mean over the seeds that were answered, with the mean ends of its 95 % interval.
 

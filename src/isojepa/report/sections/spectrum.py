@@ -4,7 +4,7 @@ import math
 from html import escape
 
 from isojepa.certificates.certificate import Certificate
-from isojepa.certificates.lags import LagSpectrum
+from isojepa.certificates.decay import DecaySpectrum
 from isojepa.certificates.spectrum import Spectrum
 from isojepa.report.charts import Chart, Part, Series, grid, with_intervals
 from isojepa.report.formulas import LINES
@@ -24,7 +24,6 @@ _HINT_LABELLED = ("Embeddings along trajectories, (steps, paths, dim), need no l
 _METHODS = {
     "quadrature": "with the latents, by quadrature",
     "regression": "with the latents, by regression",
-    "curve": "with the latents, at several correlations",
 }
 
 
@@ -56,7 +55,7 @@ def _mind(certificate: Certificate) -> list[str]:
     return [sentence_of(f"Mind that {certificate.spectrum_missing}")]
 
 
-def _head(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
+def _head(labelled: Spectrum | None, lags: DecaySpectrum | None) -> str:
     usable = lags if lags is not None and lags.identifiable else None
     source: Interval
     if labelled is not None and not math.isnan(labelled.linear.estimate):
@@ -79,7 +78,7 @@ def _head(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
     )
 
 
-def _equations(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
+def _equations(labelled: Spectrum | None, lags: DecaySpectrum | None) -> str:
     equations = ""
     if labelled is not None or lags is None:
         equations += equation(LINES["linear share"], "Equation, with latents")
@@ -88,7 +87,7 @@ def _equations(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
     return f'<div class="equations">{equations}</div>'
 
 
-def _degrees(labelled: Spectrum | None, lags: LagSpectrum | None) -> str:
+def _degrees(labelled: Spectrum | None, lags: DecaySpectrum | None) -> str:
     """A row of bars for every degree: one with latents, one without."""
     sources: list[tuple[str, int, dict[str, Interval]]] = []
     if labelled is not None:
@@ -142,7 +141,7 @@ def share_bar(color: int, share: Interval | None) -> str:
     )
 
 
-def _decay(lags: LagSpectrum) -> list[Chart]:
+def _decay(lags: DecaySpectrum) -> list[Chart]:
     """The autocorrelation, what was fitted to it, and what a linear encoder would have."""
     x = [0, *lags.lags]
     whole = Interval(1.0, 1.0, 1.0)
@@ -176,7 +175,7 @@ def _per_dimension(labelled: Spectrum) -> Part:
     return nines_figure("linear-shares", title, "dimension", "linear share", labelled.linear_per_dimension)
 
 
-def _refusal(lags: LagSpectrum) -> str:
+def _refusal(lags: DecaySpectrum) -> str:
     items = "".join(f"<li>{escape(reason)}</li>" for reason in lags.reasons)
     return (
         '<div class="missing"><p>The decay along the paths does not separate the degrees, because</p>'

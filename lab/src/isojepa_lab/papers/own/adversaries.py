@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isojepa import certificates
-from isojepa.certificates import LagSpectrum, certify, measure_lags
+from isojepa.certificates import DecaySpectrum, certify, measure_decay
 from isojepa.certificates.certificate import Certificate
 from isojepa_lab.papers.own import adversary_maps, adversary_worlds
 from isojepa_lab.papers.own.adversary import ADVERSARIES, Case, find_adversary
@@ -68,10 +68,10 @@ def measure(cell: Cell) -> dict[str, Any]:
 
 def measure_shares(case: Case, seed: int) -> dict[str, Any]:
     """The linear share from the paths, with the rate unknown and known."""
-    scores = _share("free", case, measure_lags(case.h, draws=DRAWS, seed=seed))
+    scores = _share("free", case, measure_decay(case.h, draws=DRAWS, seed=seed))
     if case.rho is not None:
         rate = -math.log(case.rho)
-        scores |= _share("known", case, measure_lags(case.h, rate=rate, draws=DRAWS, seed=seed))
+        scores |= _share("known", case, measure_decay(case.h, rate=rate, draws=DRAWS, seed=seed))
     return scores
 
 
@@ -103,7 +103,7 @@ def pairs_of(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first - mean, second - mean
 
 
-def _share(name: str, case: Case, found: LagSpectrum) -> dict[str, Any]:
+def _share(name: str, case: Case, found: DecaySpectrum) -> dict[str, Any]:
     return {
         f"{name}_verdict": judge_share(case, found),
         f"{name}_low": found.linear.low,
@@ -113,7 +113,7 @@ def _share(name: str, case: Case, found: LagSpectrum) -> dict[str, Any]:
     }
 
 
-def judge_share(case: Case, found: LagSpectrum) -> str:
+def judge_share(case: Case, found: DecaySpectrum) -> str:
     """Whether an interval holds the truth."""
     if not found.identifiable:
         return SILENT
@@ -121,7 +121,7 @@ def judge_share(case: Case, found: LagSpectrum) -> str:
         return UNJUDGED
     if found.linear.low - SLACK <= case.linear <= found.linear.high + SLACK:
         return RIGHT
-    ruled_out = math.inf if found.law is None else found.law.latents / 2
+    ruled_out = math.inf if math.isnan(found.ruled_out) else found.ruled_out / 2
     return BEYOND if case.products > ruled_out else WRONG
 
 

@@ -52,7 +52,7 @@ def measure_axes(found: Unmixing, scored: Any, latents: Any) -> dict[str, Any]:
     """Hold axes that were found against latents (n, d) of rows (n, k), others than they were found on."""
     rows, z = (np.asarray(one, dtype=np.float64) for one in (scored, latents))
     axes = found.transform(rows)
-    bent, straight = (match_latents(one, z) for one in (axes, found.straightened(axes)))
+    bent, straight = (match_latents(one, z) for one in (axes, found.linearized(axes)))
     each = {
         "r2_each": [partner.linear_r2 for partner in bent.partners],
         "rank_each": [abs(partner.rank) for partner in bent.partners],
@@ -61,15 +61,15 @@ def measure_axes(found: Unmixing, scored: Any, latents: Any) -> dict[str, Any]:
         "straight_each": [partner.linear**2 for partner in straight.partners],
     }
     least = {name.removesuffix("_each"): min(values) for name, values in each.items()}
-    named = [axis for axis in found.axes_ if axis.named]
+    named = [axis for axis in found.components_ if axis.identified]
     return {
         **each,
         **least,
         "mcc": float(np.mean(each["rank_each"])),
         "named": len(named),
-        "cues": sorted({axis.cue for axis in named}),
+        "cues": sorted({axis.identified_by for axis in named}),
         "error": max((axis.error for axis in named), default=None),
-        "departure": [axis.departure for axis in found.axes_],
+        "departure": [axis.departure for axis in found.components_],
         "verdict": found.verdict_,
     }
 

@@ -165,7 +165,7 @@ def score_on(
 def _axes(found: Unmixing, h: np.ndarray, angles: np.ndarray) -> list[dict[str, Any]]:
     return [
         {
-            "cue": axis.cue,
+            "cue": axis.identified_by,
             "reason": axis.reason,
             "pair": axis.correlation,
             "departure": axis.departure,
@@ -173,7 +173,7 @@ def _axes(found: Unmixing, h: np.ndarray, angles: np.ndarray) -> list[dict[str, 
             "dependence": axis.dependence,
             "share": [joint_share(values, angle) for angle in angles.T],
         }
-        for axis, values in zip(found.axes_, found.transform(h).T, strict=True)
+        for axis, values in zip(found.components_, found.transform(h).T, strict=True)
     ]
 
 

@@ -96,11 +96,14 @@ def score_found(found: Unmixing, scored: np.ndarray, z: np.ndarray) -> dict[str,
         z: (n, latents) of those.
     """
     partners = match_latents(found.transform(scored), z).partners
-    cues = ["none" if one.axis is None else found.axes_[one.axis].cue for one in partners]
+    cues = [
+        "none" if one.component is None else found.components_[one.component].identified_by
+        for one in partners
+    ]
     return {
         **measure_axes(found, scored, z),
         "cue_each": cues,
-        "reasons": [axis.reason for axis in found.axes_ if not axis.named],
+        "reasons": [axis.reason for axis in found.components_ if not axis.identified],
     }
 
 

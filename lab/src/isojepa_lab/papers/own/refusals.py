@@ -85,13 +85,13 @@ def measure(cell: Cell) -> dict[str, Any]:
     some, every, departures, worlds = 0, 0, [], []
     for h, h_next in _worlds(settings):
         try:
-            unmixing = unmix(h, h_next if settings["views"] == PAIRED else None, straighten=False)
+            unmixing = unmix(h, h_next if settings["views"] == PAIRED else None, linearize=False)
         except ValueError:  # one row with much of the variance of a tail: nothing is named
             continue
-        some += unmixing.named_ > 0
-        every += unmixing.named_ == len(unmixing.axes_)
-        departures += [axis.departure for axis in unmixing.axes_]
-        worlds += [axis.world_departure for axis in unmixing.axes_ if axis.world_departure is not None]
+        some += unmixing.n_identified_ > 0
+        every += unmixing.n_identified_ == len(unmixing.components_)
+        departures += [axis.departure for axis in unmixing.components_]
+        worlds += [axis.world_departure for axis in unmixing.components_ if axis.world_departure is not None]
     return {
         "named": some / settings["trials"],
         "all": every / settings["trials"],
