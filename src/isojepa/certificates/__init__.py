@@ -11,14 +11,6 @@ if TYPE_CHECKING:
     from isojepa.certificates.certifying import certify
     from isojepa.certificates.checks import CheckResult
     from isojepa.certificates.decay import DecaySpectrum, measure_decay
-    from isojepa.certificates.dynamics import (
-        DynamicsCertificate,
-        Transition,
-        WorldModelCertificate,
-        certify_dynamics,
-        certify_world_model,
-        fit_transition,
-    )
     from isojepa.certificates.eigenfunctions import (
         Mode,
         Prediction,
@@ -34,6 +26,13 @@ if TYPE_CHECKING:
     from isojepa.certificates.rho import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+    from isojepa.certificates.transition import (
+        DynamicsCertificate,
+        Transition,
+        certify_dynamics,
+        fit_transition,
+    )
+    from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
     from isojepa.statistics.intervals import Interval
 else:
     __getattr__, __dir__ = lazy_names(__name__)

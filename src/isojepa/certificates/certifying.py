@@ -17,7 +17,6 @@ from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.checks import CheckResult, together
 from isojepa.certificates.decay import DecaySpectrum, measure_decay
-from isojepa.certificates.dynamics.world_model import WorldModelCertificate, certify_world_model
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
 from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
@@ -33,6 +32,7 @@ from isojepa.certificates.rho import (
 )
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
 from isojepa.certificates.views import Views, block_edges
+from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
 from isojepa.data import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.data.as_source import as_source
 from isojepa.data.episodes import Episodes
