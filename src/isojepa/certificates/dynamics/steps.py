@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from isojepa.certificates.embeddings import check_dense, real_array, to_array, to_float64
+from isojepa.arrays import check_dense, real_array, to_array, to_float64
 from isojepa.validation import check_count
 
 _FLAT = 1e-12  # spread of a column against its size, below which it is constant

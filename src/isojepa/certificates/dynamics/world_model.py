@@ -35,8 +35,8 @@ import scipy
 import torch
 from torch import Tensor, nn
 
+from isojepa.arrays import to_float64
 from isojepa.certificates.dynamics.steps import listed
-from isojepa.certificates.embeddings import to_float64
 from isojepa.certificates.sentences import Line, row_of
 from isojepa.data.episodes import Episodes
 from isojepa.encoders.world_model import Dynamics
