@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from isojepa.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from isojepa.arrays import NotFinite
     from isojepa.certificates.assumptions import check_assumptions
     from isojepa.certificates.bound import Bound, NoBound, measure_bound
     from isojepa.certificates.certificate import Certificate
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
         predict_process,
         predict_r2,
     )
-    from isojepa.certificates.embeddings import Embeddings, NotFinite
     from isojepa.certificates.gaussianity import Examination, examine
     from isojepa.certificates.named import IdentifiedLatents
+    from isojepa.certificates.pairs import PairRows
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.rho import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.sentences import Line, format_value
@@ -43,7 +44,6 @@ __all__ = [
     "CheckResult",
     "DecaySpectrum",
     "DynamicsCertificate",
-    "Embeddings",
     "Examination",
     "IdentifiedLatents",
     "Interval",
@@ -52,6 +52,7 @@ __all__ = [
     "Mode",
     "NoBound",
     "NotFinite",
+    "PairRows",
     "Prediction",
     "Recovery",
     "Spectrum",

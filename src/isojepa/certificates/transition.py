@@ -49,8 +49,8 @@ import scipy
 import torch
 from torch import Tensor
 
+from isojepa.arrays import real_array
 from isojepa.certificates.checks import FAILS, HOLDS, CheckResult, CheckSample, Effect, check, together
-from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.invariants import (
     Invariants,
     companion,

@@ -34,7 +34,7 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from isojepa.certificates.embeddings import to_float64
+from isojepa.arrays import to_float64
 from isojepa.certificates.sentences import Line, row_of
 from isojepa.certificates.transition import list_columns, number_line
 from isojepa.data.episodes import Episodes
