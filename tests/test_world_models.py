@@ -183,8 +183,9 @@ def test_a_trained_model_beats_random_actions_in_the_own_environment():
 @pytest.mark.timeout(900)
 def test_the_code_of_the_page_runs(tmp_path):
     """All Python of the page but the environment itself, with fewer episodes and tasks."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.replace("<!-- own -->", ""), flags=re.DOTALL)
-    code = "\n".join(block for block in blocks if "class PointMass" not in block)
+    code = "\n".join(
+        re.findall(r"```python\n(.*?)```", PAGE.partition("## Your environment")[0], flags=re.DOTALL)
+    )
     code = code.replace("episodes=300", "episodes=30").replace(
         ', planner="cem", tol', ', planner="icem", count=5, tol'
     )
