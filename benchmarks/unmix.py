@@ -27,11 +27,11 @@ start = time.perf_counter()
 ours = ij.unmix(h, linearize=False)
 found = {{"seconds": time.perf_counter() - start, "error": error(ours.matrix_), "named": ours.n_identified_}}
 # what FastICA does too: axes, without asking whether they are more than chance
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.pairs import PairRows
 from isojepa.seeds import numpy_generator
 from isojepa.unmixing.rotations import find_rotation, take_sample, whiten
 start = time.perf_counter()
-rows_of = Embeddings(h)
+rows_of = PairRows(h)
 white = whiten(rows_of, None, ())
 alone = find_rotation([take_sample(rows_of, white).first], (), numpy_generator(0, "unmix"))
 found |= {{"axes_seconds": time.perf_counter() - start, "axes_error": error(alone.matrix @ white.matrix)}}
@@ -56,13 +56,13 @@ from measure import forget_peak, peak_mib
 ij.unmix(np.random.default_rng(0).laplace(size=(20_000, 64)), linearize=False)
 before = forget_peak()
 h = read_array({h!r})
-from isojepa.certificates.embeddings import Embeddings
-read, passes = Embeddings.chunks, []
+from isojepa.certificates.pairs import PairRows
+read, passes = PairRows.blocks, []
 def timed(self, *args):
     begin = time.perf_counter()
     yield from read(self, *args)
     passes.append(time.perf_counter() - begin)
-Embeddings.chunks = timed
+PairRows.blocks = timed
 start = time.perf_counter()
 found = ij.unmix(h, linearize=False)
 seconds = time.perf_counter() - start

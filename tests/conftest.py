@@ -17,7 +17,7 @@ if importlib.util.find_spec("isojepa_lab") is None:  # a clone with the library 
         "planning/test_lines.py",
         "planning/test_lqr.py",
         "planning/test_regret.py",
-        "certificates/dynamics",
+        "certificates/test_transition.py",
         "cli/test_transition.py",
         "contract/test_rows.py",
         "objectives/test_latent_dynamics.py",

@@ -245,6 +245,16 @@ def test_two_warped_dimensions_of_eight_are_not_the_same() -> None:
         assert found.verdict == "partly"
 
 
+def test_a_warped_dimension_of_sixteen_is_not_noise() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 16))
+    warped, noisy = z.copy(), z.copy()
+    warped[:, 0] = np.abs(z[:, 0])
+    noisy[:, 0] += 0.9 * rng.normal(size=2000)
+    assert same(z, warped @ rotation(rng, 16)).verdict == "partly"
+    assert same(z, noisy @ rotation(rng, 16)).verdict in ("rotation", "linear")
+
+
 def test_a_block_that_moves_the_answer_is_named() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(1000, 4))

@@ -8,7 +8,7 @@ import pytest
 import scipy
 
 import isojepa as ij
-from isojepa.certificates import embeddings as module
+from isojepa.certificates import pairs as module
 from isojepa.io import to_jsonable
 
 
@@ -42,19 +42,6 @@ def test_one_path_is_a_trajectory_when_it_is_said_to_be():
     same = ij.certify(path[:-1], next=path[1:], rho=0.9, checks=False)
     assert certificate.bound == same.bound
     assert certificate.lags is None
-    with pytest.raises(ValueError, match=r"a trajectory must be \(steps, dim\) or"):
-        ij.certify(np.ones(5), trajectory=True)
-
-
-def test_trajectories_that_do_not_fit_are_refused():
-    path = paths(steps=5, count=4)
-    for source, options, message in (
-        (path[:1], {}, "at least 2 steps"),
-        (path, {"next": path}, "bring their own second views"),
-        (path, {"latents": path[:4]}, r"latents must have the steps and paths of the embeddings, \(5, 4\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ij.certify(source, **options)
 
 
 def test_files_read_in_small_pieces_give_the_certificate_of_the_whole(tmp_path, monkeypatch):
@@ -63,7 +50,7 @@ def test_files_read_in_small_pieces_give_the_certificate_of_the_whole(tmp_path, 
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for name, value in {"h": h, "h_next": h_next, "z": h}.items():
             file.create_dataset(name, data=value, chunks=(100, 3), compression="gzip")
-    monkeypatch.setattr(module, "_CHUNK", 600)
+    monkeypatch.setattr(module, "MAX_BLOCK_NUMBERS", 600)
     with h5py.File(tmp_path / "a.h5") as file:
         pieces = ij.certify(file["h"], next=file["h_next"], latents=file["z"], rho=0.9, checks=False)
     assert pieces.grade == whole.grade == "rotation"
@@ -182,12 +169,11 @@ def test_recorded_paths_are_held_out_whole_and_their_differences_widen_the_inter
     [
         (None, {}, "must be an array .*, got None"),
         ([[1.0, 2.0], [3.0]], {}, "must be one array, .* or a list of arrays .* for each path"),
-        (np.ones((5, 3, 0)), {}, r"at least 2 steps, 1 path and 1 dimension, got shape \(5, 3, 0\)"),
         (np.ones((50, 2)), {"confidence": "high"}, "confidence must be a number, got 'high'"),
         (np.ones((50, 2)), {"confidence": 0.99999}, "confidence must be at most 0.998 with checks"),
         (lambda x: x, {"world": "spiral"}, "world must be a source .* got str"),
     ],
-    ids=["none", "ragged", "no-dim", "word", "memory", "world"],
+    ids=["none", "ragged", "word", "memory", "world"],
 )
 def test_what_cannot_be_certified_is_refused_in_a_sentence(source, options, message):
     with pytest.raises(ValueError, match=message):

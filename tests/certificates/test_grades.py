@@ -5,8 +5,8 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates import certifying
-from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import GRADES, REQUIRED, satisfies
+from isojepa.certificates.pairs import PairRows
 from isojepa.seeds import generator
 
 
@@ -34,11 +34,11 @@ def once(measure):
         arrays = [
             array
             for one in given
-            for array in (map(one.array, ("h", "h_next")) if isinstance(one, Embeddings) else (one,))
+            for array in (map(one.array, ("h", "h_next")) if isinstance(one, PairRows) else (one,))
         ]
         numbers = [None if array is None else np.asarray(array).tobytes() for array in arrays]
         # sums over the rows come along with the rows
-        key = (*numbers, *((name, value) for name, value in options.items() if name != "views"))
+        key = (*numbers, *((name, value) for name, value in options.items() if name != "moments"))
         if key not in kept:
             kept[key] = measure(*given, **options)
         return kept[key]

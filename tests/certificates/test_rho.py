@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from isojepa.arrays import NotFinite
 from isojepa.certificates import rho as module
-from isojepa.certificates.embeddings import Embeddings, NotFinite
+from isojepa.certificates.pairs import PairRows, read_moments
 from isojepa.certificates.rho import estimate_correlation
-from isojepa.certificates.views import read_views
 from tests.certificates.worlds import both, gaussian, swirl
 
 
@@ -109,8 +109,8 @@ def test_tensors_offsets_constant_dimensions_ties_and_heavy_tails_do_no_harm():
     z, z_next = gaussian(1000, 2)
     plain = estimate_correlation(z, z_next)
     assert estimate_correlation(torch.from_numpy(z), torch.from_numpy(z_next)) == plain
-    embeddings = Embeddings(z, z_next)
-    assert estimate_correlation(embeddings, views=read_views(embeddings)) == plain
+    embeddings = PairRows(z, z_next)
+    assert estimate_correlation(embeddings, moments=read_moments(embeddings)) == plain
     moved = estimate_correlation(*(np.c_[x * [1e-3, 1e-3] + 5, np.ones(1000)] for x in (z, z_next)))
     assert moved.value.estimate == pytest.approx(plain.value.estimate, abs=0.01)
     ties = both(lambda z: np.sign(z) * (np.abs(z) > 0.5), (z, z_next))
@@ -143,7 +143,7 @@ def test_rows_that_are_not_finite_raise_or_are_dropped():
     z[7, 1] = np.nan
     with pytest.raises(NotFinite, match="NaN or Inf in 1 of 1000"):
         estimate_correlation(z, z_next)
-    assert estimate_correlation(Embeddings(z, z_next, drop=True)).pairs == 999
+    assert estimate_correlation(PairRows(z, z_next, drop=True)).pairs == 999
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isojepa.seeds import generator
-from tests.certificates.dynamics.worlds import random_world
+from isojepa_lab.papers.own.linear_worlds import random_world
 from tests.cli.test_commands import run
 
 WORLD = random_world(5, 3, 2)

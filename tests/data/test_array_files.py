@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from isojepa.data.array_files import DataWarning, read_embeddings, read_named
+from isojepa.data.array_files import DataWarning, read_array, read_embeddings, read_named
 
 H = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -144,3 +146,87 @@ def test_parquet_that_holds_no_numbers_says_which_column(tmp_path):
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(ValueError, match=r"d\.parquet is damaged"):
         read_named(tmp_path / "d.parquet")
+
+
+def test_csv_with_and_without_a_header(tmp_path):
+    (tmp_path / "a.csv").write_text("h0,h1,h_next0,h_next1,z1,z2\n1,2,3,4,5,6\n7,8,9,10,11,12\n")
+    named = read_named(tmp_path / "a.csv")
+    assert named["h"].tolist() == [[1, 2], [7, 8]]
+    assert named["h_next"].tolist() == [[3, 4], [9, 10]]
+    assert named["z"].tolist() == [[5, 6], [11, 12]]
+    (tmp_path / "b.csv").write_text("\ufeff1;2.5;-3e2\n4;;6\n\n")
+    assert np.array_equal(read_array(tmp_path / "b.csv"), [[1, 2.5, -300], [4, np.nan, 6]], equal_nan=True)
+    (tmp_path / "c.tsv").write_text('"x"\t"y"\n1\t2\n3\t4\n')
+    assert read_array(tmp_path / "c.tsv::y").tolist() == [[2], [4]]
+    (tmp_path / "d.txt").write_text("1 2\n3 4\n")
+    assert read_array(tmp_path / "d.txt").tolist() == [[1, 2], [3, 4]]
+
+
+def test_strange_tables_are_refused(tmp_path):
+    for text, message in {
+        "": "it holds no rows",
+        "1,2\n3\n": "row 2 has 1 columns where the first has 2",
+        "a,b\n1,2\n1,2,3\n": "row 3 has 3 columns where the first has 2",
+        "a,b\n1,x\n": "could not convert string to float",
+    }.items():
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_named(tmp_path / "a.csv")
+
+
+def test_arrays_of_any_name_are_found_by_it(tmp_path):
+    save_file({"first": torch.ones(4, 2), "second": torch.zeros(4, 2)}, tmp_path / "a.safetensors")
+    np.savez(tmp_path / "a.npz", np.ones((4, 2)), np.zeros((4, 2)))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["deep/first"], file["deep/second"] = np.ones((4, 2)), np.zeros((4, 2))
+    for file, names in (
+        ("a.safetensors", ("first", "second")),
+        ("a.npz", ("arr_0", "arr_1")),
+        ("a.h5", ("deep/first", "deep/second")),
+    ):
+        with pytest.raises(
+            ValueError, match=f"holds {names[0]}, {names[1]}, and it is not clear .*::{names[0]}"
+        ):
+            read_named(tmp_path / file)
+        with pytest.raises(ValueError, match=r"must hold one array, got .*name one as"):
+            read_array(tmp_path / file)
+        with pytest.raises(ValueError, match=f"array name must be one of .*{names[1]}.* got 'third'"):
+            read_array(f"{tmp_path / file}::third")
+        assert float(read_array(f"{tmp_path / file}::{names[0]}")[0, 0]) == 1
+        assert float(read_named(f"{tmp_path / file}::{names[1]}")["h"][0, 0]) == 0
+    np.savez(tmp_path / "one.npz", whatever=np.ones((4, 2)))
+    assert read_named(tmp_path / "one.npz")["h"].shape == (4, 2)
+
+
+def test_damaged_hdf5_is_refused_and_its_absence_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "a.h5").write_bytes(b"no file of this kind")
+    with pytest.raises(ValueError, match=r"damaged or not a plain .h5 file"):
+        read_named(tmp_path / "a.h5")
+    import builtins
+
+    real = builtins.__import__
+    monkeypatch.setattr(
+        builtins, "__import__", lambda name, *rest: _missing() if name == "h5py" else real(name, *rest)
+    )
+    with pytest.raises(ImportError, match=r"needs h5py: .*pip install -c constraints.txt '\.\[hdf5\]'"):
+        read_named(tmp_path / "a.h5")
+
+
+def _missing():
+    raise ImportError("no h5py")
+
+
+def test_files_of_another_kind_than_their_name_and_names_with_colons(tmp_path, recwarn):
+    np.save(tmp_path / "a::b.npy", np.eye(3))
+    assert read_named(tmp_path / "a::b.npy")["h"].shape == (3, 3)
+    assert read_array(f"{tmp_path / 'a::b.npy'}::h").shape == (3, 3)
+    (tmp_path / "text.npy").write_text("1,2")
+    with pytest.raises(ValueError, match="does not begin like one"):
+        read_named(tmp_path / "text.npy")
+    (tmp_path / "a::b.npy").rename(tmp_path / "array.npz")
+    with pytest.raises(ValueError, match="of another kind"):
+        read_named(tmp_path / "array.npz")
+    (tmp_path / "head.csv").write_text("h0,h1\n")
+    with pytest.raises(ValueError, match="a header and no rows"):
+        read_named(tmp_path / "head.csv")
+    assert not len(recwarn)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import isojepa as ij
-from isojepa.certificates.dynamics import certify_dynamics
+from isojepa.certificates.transition import certify_dynamics
 from isojepa.data import Spiral, Windows
 from isojepa.data.batch import Batch
 from isojepa.encoders import MLP, WorldModel

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import isojepa as ij
-from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.named import describe_components
+from isojepa.certificates.pairs import PairRows
 from isojepa.report.formulas import LINES
 from isojepa.report.sections.named import named as named_section
 from isojepa.report.unmixing import write_unmixing
@@ -19,7 +19,7 @@ from tests.unmixing.rows import Rows, bent, normal
 
 def written(path: Path, rows: Rows, title: str = "a small world", pairs: bool = True) -> str:
     second = rows["h_next"] if pairs else None
-    embeddings = Embeddings(rows["h"], second, rows.get("z"))
+    embeddings = PairRows(rows["h"], second, rows.get("z"))
     found = ij.unmix(rows["h"], second)
     size = write_unmixing(path, describe_components(found, embeddings), embeddings, title=title)
     text = path.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ import pytest
 
 import isojepa as ij
 from isojepa.certificates.assumptions import check_assumptions, draw_sample
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.pairs import PairRows
 from isojepa.seeds import generator
 from isojepa.statistics.memory import measure_memory, repeated_states
 from tests.certificates.paths import ornstein_uhlenbeck
@@ -26,7 +26,7 @@ def memory(z, z_next=None):
 
 def checked(paths, seed=0, **options):
     """The lines as `certify` asks for them."""
-    some = Embeddings(*pairs(paths)).some(4000)
+    some = PairRows(*pairs(paths)).sample(4000)
     return {
         line.name: line
         for line in check_assumptions(some.h, some.h_next, of="embeddings", seed=seed, **options)
@@ -85,7 +85,7 @@ def test_steps_that_share_a_row_are_no_independent_pairs():
 def test_missing_rows_leave_the_rest_in_order():
     z, z_next = pairs(ornstein_uhlenbeck(np.random.default_rng(1), 2000, 2, 2, 0.95))
     z[np.random.default_rng(2).random(len(z)) < 0.3] = np.nan
-    some = Embeddings(z, z_next, drop=True).some(4000)
+    some = PairRows(z, z_next, drop=True).sample(4000)
     assert len(some) < 3000
     assert draw_sample(some.h, some.h_next, "embeddings", 0).memory > 8
 
@@ -122,7 +122,8 @@ def test_ideal_paths_are_not_called_non_gaussian(shape):
         paths = ornstein_uhlenbeck(np.random.default_rng(seed), *shape, 0.95)
         found.append(checked(paths, seed, only=["Gaussianity", "isotropy"]))
     assert sum(lines["Gaussianity"].p <= 0.05 for lines in found) <= 2
-    assert not any(line.verdict == "fails" for lines in found for line in lines.values())
+    # of 16 checks at the level of 5 %; a certificate corrects for their number
+    assert sum(line.verdict == "fails" for lines in found for line in lines.values()) <= 2
 
 
 @pytest.mark.slow
@@ -133,7 +134,7 @@ def test_every_line_keeps_its_level_on_ideal_paths(shape, rho, of):
     seeds = 40
     low: dict[str, int] = {}
     for seed in range(seeds):
-        some = Embeddings(*pairs(ornstein_uhlenbeck(np.random.default_rng(seed), *shape, rho))).some(4000)
+        some = PairRows(*pairs(ornstein_uhlenbeck(np.random.default_rng(seed), *shape, rho))).sample(4000)
         for line in check_assumptions(some.h, some.h_next, of=of, seed=seed):
             low[line.name] = low.get(line.name, 0) + (line.p is not None and line.p <= 0.05)
     # 7 of 40 have a chance of 0.3 % at the level of 5 %

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.pairs import PairRows
 from isojepa.data import Langevin
 from isojepa.distributions import GeneralizedNormal, Uniform
 from isojepa.seeds import generator, numpy_generator
@@ -162,7 +162,7 @@ def test_whitening_is_that_of_numpy_and_keeps_the_slowest_directions():
     mixing = rng.normal(size=(3, 3))
     z, rho = rng.normal(size=(9000, 3)), np.array([0.9, 0.5, 0.1])
     later = rho * z + np.sqrt(1 - rho**2) * rng.normal(size=z.shape)
-    embeddings = Embeddings(z @ mixing.T + 7, later @ mixing.T + 7)
+    embeddings = PairRows(z @ mixing.T + 7, later @ mixing.T + 7)
     whitening = whiten(embeddings, None, [])
     both = np.concatenate((z, later)) @ mixing.T + 7
     assert np.allclose(whitening.mean, both.mean(0))
@@ -176,7 +176,7 @@ def test_blocks_are_fewer_where_rows_depend_on_their_neighbors():
     rng = np.random.default_rng(0)
 
     def blocks(h: np.ndarray) -> int:
-        embeddings = Embeddings(h)
+        embeddings = PairRows(h)
         return len(np.unique(take_sample(embeddings, whiten(embeddings, None, [])).block))
 
     assert blocks(rng.standard_normal((300, 5))) == 20

@@ -406,7 +406,7 @@ def test_rows_beyond_the_sample_enter_the_covariance_and_the_result_states_the_s
     whole = unmix(y, y_next, linearize=False)
     assert (whole.rows_, whole.sample_rows_) == (20_000, 20_000)
     monkeypatch.setattr(rotations, "MAX_SAMPLE_ROWS", 4000)
-    monkeypatch.setattr("isojepa.certificates.embeddings._CHUNK", 6000)
+    monkeypatch.setattr("isojepa.certificates.pairs.MAX_BLOCK_NUMBERS", 6000)
     sampled = unmix(y, y_next, linearize=False)
     assert (sampled.rows_, sampled.sample_rows_) == (20_000, 4000)
     assert np.allclose(sampled.mean_, (y.mean(0) + y_next.mean(0)) / 2)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.embeddings import check_dense, to_array
+from isojepa.arrays import check_dense, to_array
 from isojepa.seeds import numpy_generator
 from isojepa.statistics.splits import Split, random_folds
 from isojepa.validation import check_number, short_repr

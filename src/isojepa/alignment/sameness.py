@@ -16,9 +16,10 @@ All scores are held out. The rules, in this order:
     pairings where one side is exchangeable, else shifts in time. p above the level: unrelated, or too-few
     where effective rows are too few for the width. Where rows are shifted their steps must be related too:
     a trend or a season in both is no relation.
- 3. R^2 of at least 0.9 both ways, and 0.75 in the worst direction: rotation or linear. A rotation may lose
-    0.01 and a tenth of what the linear map leaves. (Of evenly spread singular values that allows kappa up to
-    about 1.4.)
+ 3. R^2 of at least 0.9 both ways, and at most a tenth of either side unshared, by variance and by number of
+    directions: rotation or linear, unless the worst direction is warped: R^2 below 0.75 there, of which
+    nonlinear regression gains 0.1. A rotation may lose 0.01 and a tenth of what the linear map leaves. (Of
+    evenly spread singular values that allows kappa up to about 1.4.)
  4. Else partly, if the relation reaches regions that the fit has not seen, in at least 20 effective rows;
     where near rows agree and distant ones do not, as of few states seen often, too-few.
 
@@ -69,7 +70,9 @@ MAX_ROWS = 20_000  # evenly spaced rows that are compared
 
 # Rules of the verdict.
 MIN_R2 = 0.9  # both ways: below, a tenth of the variance is lost
-MIN_WORST = 0.75  # R^2 of the worst direction: two swirled dimensions of eight leave R^2 at 0.9
+MIN_WORST = 0.75  # R^2 of a direction that need not be looked at: two swirled ones of eight leave 0.9
+MAX_UNSHARED = 0.1  # share of the variance and of the directions that one side may have for itself
+MIN_WARP = 0.1  # R^2 that nonlinear regression gains in a direction that is warped, not noise
 ROTATION_LOSS, ROTATION_SHARE = 0.01, 0.1  # R^2 that a rotation may lose, and share of the linear map's rest
 LEVEL_PAIRINGS, LEVEL_SHIFTS = (
     0.02,
@@ -328,10 +331,14 @@ def same(
     correlations = canonical_variates(x, y, splits).correlations
     least, strong = thresholds(max(effective, 1))
     shared = correlations > least
+    one, two = _unshared(x, y, shared, (one, two))
     nonlinear = _nonlinear_r2(x, y, memory, confidence, seed)
     verdict = "unrelated"
     if related:
-        verdict = _verdict(scores)
+        whole = (
+            max(max(side.unshared_variance, side.unshared_directions) for side in (one, two)) <= MAX_UNSHARED
+        )
+        verdict = _verdict(scores, x, y, splits, seed) if whole else "partly"
     if verdict == "partly":
         strengths, tamed = correlations[: max(1, int(shared.sum()))], (shrink_far(x), shrink_far(y))
         linear_part = bool((correlations > strong).any())
@@ -346,7 +353,6 @@ def same(
         elif effective < MIN_EFFECTIVE:
             verdict = "too-few"
             notes.append(f"{dependent}: {_rows_advice(pairs, effective, MIN_EFFECTIVE)}")
-    one, two = _unshared(x, y, shared, (one, two))
     curve = _budget(x, y, splits[0], seed)
     spectrum = np.linalg.svd(ridge_matrix(PairMoments.of(x, y)), compute_uv=False)
     start, end, without = scores.influential
@@ -417,8 +423,13 @@ class _Scores:
     linear: HeldOutR2
     back: HeldOutR2
     rotation: HeldOutR2
-    worst: float
+    weakest: tuple["_WeakestDirection", "_WeakestDirection"]
     influential: tuple[int, int, float]
+
+    @property
+    def worst(self) -> float:
+        """Least R^2 of any direction, both ways."""
+        return min(side.worst for side in self.weakest)
 
     @classmethod
     def of(
@@ -449,27 +460,64 @@ class _Scores:
         linear, left_out = scores[0]
         number = int(np.abs(left_out - linear.r2.estimate).argmax())
         rows = np.flatnonzero(block == number)
-        worst = min(_worst_direction(forward, away_y), _worst_direction(backward, away_x))
+        weakest = _WeakestDirection.of(forward, away_y), _WeakestDirection.of(backward, away_x)
         moved = int(rows[0]), int(rows[-1]), float(left_out[number])
-        return cls(linear, scores[1][0], scores[2][0], worst, moved)
+        return cls(linear, scores[1][0], scores[2][0], weakest, moved)
 
 
-def _worst_direction(residual: np.ndarray, away: np.ndarray) -> float:
-    """Least R^2 of any direction with more than a hundredth of the mean variance."""
-    values, vectors = scipy.linalg.eigh(away.T @ away)
-    carries = values > _WORST_VARIANCE * values.mean()
-    white = vectors[:, carries] / np.sqrt(values[carries])
-    return 1 - float(scipy.linalg.eigvalsh(white.T @ (residual.T @ residual) @ white)[-1])
+@dataclass(frozen=True)
+class _WeakestDirection:
+    """The direction that a linear map predicts worst, of those that carry a hundredth of the mean variance.
+
+    Attributes:
+        worst: least held-out R^2 of any direction.
+        weights: (q,) of the worst one.
+    """
+
+    worst: float
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, residual: np.ndarray, away: np.ndarray) -> "_WeakestDirection":
+        values, vectors = scipy.linalg.eigh(away.T @ away)
+        carries = values > _WORST_VARIANCE * values.mean()
+        white = vectors[:, carries] / np.sqrt(values[carries])
+        left, turned = scipy.linalg.eigh(white.T @ (residual.T @ residual) @ white)
+        return cls(1 - float(left[-1]), white @ turned[:, -1])
 
 
-def _verdict(scores: _Scores) -> str:
+def _verdict(scores: _Scores, x: np.ndarray, y: np.ndarray, splits: list[Split], seed: int) -> str:
     """The verdict on related rows."""
     linear, back, rotation = scores.linear, scores.back, scores.rotation
-    if min(linear.r2.estimate, back.r2.estimate) < MIN_R2 or scores.worst < MIN_WORST:
+    if min(linear.r2.estimate, back.r2.estimate) < MIN_R2:
         return "partly"
+    for side, source, target in zip(scores.weakest, (x, y), (y, x), strict=True):
+        if side.worst < MIN_WORST:
+            nonlinear = _nonlinear_share(source, target @ side.weights[:, None], splits, seed)
+            if nonlinear > max(side.worst, 0.0) + MIN_WARP:
+                return "partly"
     loss = ROTATION_LOSS + ROTATION_SHARE * (1 - linear.asymptotic)
     rotated = rotation.asymptotic >= linear.asymptotic - loss and rotation.r2.estimate >= MIN_R2
     return "rotation" if rotated else "linear"
+
+
+def _nonlinear_share(x: np.ndarray, y: np.ndarray, splits: list[Split], seed: int) -> float:
+    """Held-out R^2 of one direction (n, 1) by nonlinear regression."""
+    residual, spread = _nonlinear_residuals(x, y, splits, seed)
+    return 1 - float(residual.sum() / spread.sum())
+
+
+def _nonlinear_residuals(
+    x: np.ndarray, y: np.ndarray, splits: list[Split], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared residuals and squared deviations (n,) of held-out rows by nonlinear regression."""
+    residual, spread = np.empty(len(y)), np.empty(len(y))
+    for split in splits:
+        regression = NonlinearRegression(x[split.fit], y[split.fit], generator(seed, "nonlinear"))
+        target = y[split.score]
+        residual[split.score] = ((target - regression(x[split.score])) ** 2).sum(1)
+        spread[split.score] = ((target - y[split.fit].mean(0)) ** 2).sum(1)
+    return residual, spread
 
 
 def _nonlinear_r2(x: np.ndarray, y: np.ndarray, memory: int, confidence: float, seed: int) -> Interval:
@@ -482,12 +530,7 @@ def _nonlinear_r2(x: np.ndarray, y: np.ndarray, memory: int, confidence: float, 
         if memory == 1
         else block_splits(n, _FOLDS, min(2 * memory, n // 20))
     )
-    residual, spread = np.empty(n), np.empty(n)
-    for split in splits:
-        regression = NonlinearRegression(x[split.fit], y[split.fit], generator(seed, "nonlinear"))
-        target = y[split.score]
-        residual[split.score] = ((target - regression(x[split.score])) ** 2).sum(1)
-        spread[split.score] = ((target - y[split.fit].mean(0)) ** 2).sum(1)
+    residual, spread = _nonlinear_residuals(x, y, splits, seed)
     return r2_interval(residual, spread, np.arange(n) * _MAX_BLOCKS // n, confidence)[0]
 
 

@@ -5,20 +5,13 @@ from typing import TYPE_CHECKING
 from isojepa.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from isojepa.arrays import NotFinite
     from isojepa.certificates.assumptions import check_assumptions
     from isojepa.certificates.bound import Bound, NoBound, measure_bound
     from isojepa.certificates.certificate import Certificate
     from isojepa.certificates.certifying import certify
     from isojepa.certificates.checks import CheckResult
     from isojepa.certificates.decay import DecaySpectrum, measure_decay
-    from isojepa.certificates.dynamics import (
-        DynamicsCertificate,
-        Transition,
-        WorldModelCertificate,
-        certify_dynamics,
-        certify_world_model,
-        fit_transition,
-    )
     from isojepa.certificates.eigenfunctions import (
         Mode,
         Prediction,
@@ -27,13 +20,20 @@ if TYPE_CHECKING:
         predict_process,
         predict_r2,
     )
-    from isojepa.certificates.embeddings import Embeddings, NotFinite
     from isojepa.certificates.gaussianity import Examination, examine
     from isojepa.certificates.named import IdentifiedLatents
+    from isojepa.certificates.pairs import PairRows
     from isojepa.certificates.recovery import Recovery, measure_recovery
     from isojepa.certificates.rho import MaximalCorrelation, estimate_correlation
     from isojepa.certificates.sentences import Line, format_value
     from isojepa.certificates.spectrum import Spectrum, measure_spectrum
+    from isojepa.certificates.transition import (
+        DynamicsCertificate,
+        Transition,
+        certify_dynamics,
+        fit_transition,
+    )
+    from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
     from isojepa.statistics.intervals import Interval
 else:
     __getattr__, __dir__ = lazy_names(__name__)
@@ -44,7 +44,6 @@ __all__ = [
     "CheckResult",
     "DecaySpectrum",
     "DynamicsCertificate",
-    "Embeddings",
     "Examination",
     "IdentifiedLatents",
     "Interval",
@@ -53,6 +52,7 @@ __all__ = [
     "Mode",
     "NoBound",
     "NotFinite",
+    "PairRows",
     "Prediction",
     "Recovery",
     "Spectrum",

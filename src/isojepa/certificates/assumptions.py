@@ -50,8 +50,8 @@ import scipy
 import torch
 
 from isojepa import ranks
+from isojepa.arrays import real_array
 from isojepa.certificates.checks import FAILS, UNCLEAR, Check, CheckResult, CheckSample, Effect, check
-from isojepa.certificates.embeddings import real_array
 from isojepa.certificates.gaussianity import worst_slices
 from isojepa.objectives.gaussianity.univariate import normal_scores
 from isojepa.seeds import generator

@@ -32,9 +32,9 @@ import numpy as np
 import scipy
 import torch
 
+from isojepa.arrays import real_array
 from isojepa.certificates.assumptions import departure
 from isojepa.certificates.checks import FAILS, HOLDS, UNCLEAR, CheckSample, Effect, check
-from isojepa.certificates.embeddings import real_array
 from isojepa.data.episodes import Episodes
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import jackknife

@@ -41,13 +41,14 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
+import torch
 
-from isojepa.certificates.embeddings import Embeddings, check_rho
-from isojepa.certificates.views import Views, read_views
+from isojepa.certificates.pairs import PairRows, ViewMoments, read_moments
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.validation import check_number, validate_types
 
 MIN_PAIRS, MIN_BLOCKS = 8, 3
+MIN_RHO = 1e-100  # the bound divides by rho
 REFUTED_CONFIDENCE = 0.999  # at which delta below 0 is not put down to chance
 _ANGLES = np.linspace(0, 2 * np.pi, 96, endpoint=False)  # of the ellipse
 
@@ -106,38 +107,48 @@ def measure_bound(h: np.ndarray, h_next: np.ndarray, rho: float, confidence: flo
     """
     check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
     rho = check_rho(rho)
-    views = read_views(Embeddings(h, h_next))
-    missing = too_few(views)
+    moments = read_moments(PairRows(h, h_next))
+    missing = too_few(moments)
     if missing is not None:
         raise ValueError(f"the bound cannot be measured: {missing.sentence}")
-    return bound_of(views, rho, confidence)
+    return bound_of(moments, rho, confidence)
 
 
-def too_few(views: Views) -> NoBound | None:
+def check_rho(rho: Any) -> float:
+    """The correlation as a float in (0, 1)."""
+    if isinstance(rho, np.ndarray | np.generic | torch.Tensor) and rho.ndim == 0:
+        rho = rho.item()
+    number = check_number("rho", rho, "lie in (0, 1)", lambda value: 0 < value < 1)
+    if number < MIN_RHO:
+        raise ValueError(f"rho must be at least {MIN_RHO:g}, or the bound leaves float64, got {number:g}")
+    return number
+
+
+def too_few(moments: ViewMoments) -> NoBound | None:
     """Why there are too few pairs for a bound; None if there are enough."""
-    if views.n < MIN_PAIRS:
-        return NoBound("pairs", f"it needs at least {MIN_PAIRS} pairs, got {views.n}")
-    if sum(block.n > 1 for block in views.blocks) < MIN_BLOCKS:  # rows left out may empty the others
+    if moments.n < MIN_PAIRS:
+        return NoBound("pairs", f"it needs at least {MIN_PAIRS} pairs, got {moments.n}")
+    if sum(block.n > 1 for block in moments.blocks) < MIN_BLOCKS:  # rows left out may empty the others
         return NoBound(
-            "pairs", f"its {views.n} pairs lie too close together in the file to compare blocks of rows"
+            "pairs", f"its {moments.n} pairs lie too close together in the file to compare blocks of rows"
         )
     return None
 
 
-def bound_of(views: Views, rho: float, confidence: float) -> Bound:
+def bound_of(moments: ViewMoments, rho: float, confidence: float) -> Bound:
     """Theorem 3's bound from the sums over both views."""
-    return bounds_at(views, confidence)(rho)
+    return bounds_at(moments, confidence)(rho)
 
 
-def bounds_at(views: Views, confidence: float) -> Callable[[float], Bound]:
+def bounds_at(moments: ViewMoments, confidence: float) -> Callable[[float], Bound]:
     """Theorem 3's bound as a function of rho: what does not depend on rho is computed once."""
-    dim = len(views.blocks[0].h)
-    plain, squared, squared_error, influences, mean_variance = _epsilon(views)
+    dim = len(moments.blocks[0].h)
+    plain, squared, squared_error, influences, mean_variance = _epsilon(moments)
     squared_reach = _student(len(influences), confidence) * squared_error
-    sizes = np.array([block.n for block in views.blocks])
+    sizes = np.array([block.n for block in moments.blocks])
     n = int(sizes.sum())
-    losses = np.array([block.loss for block in views.blocks])
-    spreads = views.spreads() + 2 * sizes * mean_variance  # returns what centering took
+    losses = np.array([block.loss for block in moments.blocks])
+    spreads = moments.spreads() + 2 * sizes * mean_variance  # returns what centering took
 
     def at(rho: float) -> Bound:
         sums = losses - (1 - rho) * spreads
@@ -209,14 +220,14 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> float:
     return float(np.clip(first @ second / scale, -1, 1)) if 0 < scale < math.inf else 0.0
 
 
-def _epsilon(views: Views) -> tuple[float, float, float, np.ndarray, float]:
+def _epsilon(moments: ViewMoments) -> tuple[float, float, float, np.ndarray, float]:
     """Plain epsilon; debiased epsilon^2, its error, its values without each block; the mean's variance.
 
     Blocks are centered by the mean of all rows: their own means would take away the slow part of dependent
     rows. What the overall mean takes away is its covariance, from the means of the blocks. Neighboring blocks
     depend on each other and are not paired.
     """
-    blocks = [block for block in views.blocks if block.n > 1]
+    blocks = [block for block in moments.blocks if block.n > 1]
     count, dim = len(blocks), len(blocks[0].h)
     sizes = np.array([block.n for block in blocks])
     n = int(sizes.sum())
@@ -232,7 +243,7 @@ def _epsilon(views: Views) -> tuple[float, float, float, np.ndarray, float]:
             off[index] -= cross + cross.T - block.n * np.outer(mean, mean)
         off[index] = off[index] / (2 * block.n) + of_mean - np.eye(dim)
     flat = off.reshape(count, -1)
-    plain = float(np.linalg.norm(views.covariance() - np.eye(dim)))
+    plain = float(np.linalg.norm(moments.covariance() - np.eye(dim)))
     size = max(1.0, float(np.abs(flat).max()))  # fourth powers of huge numbers would overflow
     products = (flat / size) @ (flat / size).T
     gap = 2 if count >= 10 else 1

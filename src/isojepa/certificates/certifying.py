@@ -4,7 +4,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,16 +13,21 @@ from torch.utils.data import DataLoader
 
 from isojepa.certificates.assumptions import check_assumptions
 from isojepa.certificates.bound import NoBound, bound_of, too_few
-from isojepa.certificates.cases import Case, in_world, of_arrays
 from isojepa.certificates.certificate import Certificate
 from isojepa.certificates.checks import CheckResult, together
 from isojepa.certificates.decay import DecaySpectrum, measure_decay
-from isojepa.certificates.dynamics.world_model import WorldModelCertificate, certify_world_model
 from isojepa.certificates.eigenfunctions import Prediction, predict_process
-from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.grades import CLOSE
-from isojepa.certificates.inputs import Brought, Given, is_record, read_given
 from isojepa.certificates.named import measure_named
+from isojepa.certificates.pairs import (
+    ArrayLike,
+    PairRows,
+    ViewMoments,
+    block_edges,
+    embed_pairs,
+    is_run_directory,
+    read_pairs,
+)
 from isojepa.certificates.recovery import RecoveryReading
 from isojepa.certificates.rho import (
     MaximalCorrelation,
@@ -32,7 +37,7 @@ from isojepa.certificates.rho import (
     resolve_rho,
 )
 from isojepa.certificates.spectrum import Spectrum, measure_spectrum
-from isojepa.certificates.views import Views, block_edges
+from isojepa.certificates.world_model import WorldModelCertificate, certify_world_model
 from isojepa.data import Copula, Langevin, OrnsteinUhlenbeck, Source, World
 from isojepa.data.as_source import as_source
 from isojepa.data.episodes import Episodes
@@ -43,11 +48,11 @@ from isojepa.linear import spread_of
 from isojepa.training.run import Run
 from isojepa.validation import validate_types
 
-_SUREST = 0.998  # confidence of the checks: they take 14 / (1 - confidence) permutations
+MAX_CONFIDENCE = 0.998  # of the checks: they take 14 / (1 - confidence) permutations
+CHECKED_ROWS = 4_000  # sample for the assumptions
+SPECTRUM_ROWS = 40_000  # sample for the spectrum, and for the correlation of the states
+MAX_PREDICTED_DIM = 64  # latents of a world whose eigenfunctions are sorted
 _OF_WORLD = ("stationarity", "Gaussianity", "independence", "additive noise", "joint Gaussianity", "isotropy")
-_CHECKED = 4_000  # rows that the assumptions are checked on
-_ORDERED = 64  # latents of a world whose eigenfunctions are put in order
-_REGRESSED = 40_000  # rows that the spectrum is fitted to
 
 
 @overload
@@ -66,12 +71,12 @@ def certify(
 
 @overload
 def certify(
-    source: Run | nn.Module | Callable[[Tensor], Tensor] | Brought,
+    source: Run | nn.Module | Callable[[Tensor], Tensor] | ArrayLike,
     world: Source | tuple[Any, ...] | DataLoader[Any] | Mapping[str, Any] | None = ...,
     *,
-    next: Brought | None = ...,
-    latents: Brought | None = ...,
-    latents_next: Brought | None = ...,
+    next: ArrayLike | None = ...,
+    latents: ArrayLike | None = ...,
+    latents_next: ArrayLike | None = ...,
     rho: float | None = ...,
     rho_from: str | None = ...,
     rate: float | None = ...,
@@ -91,9 +96,9 @@ def certify(
     source: Any,
     world: Any = None,
     *,
-    next: Brought | None = None,
-    latents: Brought | None = None,
-    latents_next: Brought | None = None,
+    next: ArrayLike | None = None,
+    latents: ArrayLike | None = None,
+    latents_next: ArrayLike | None = None,
     rho: float | None = None,
     rho_from: str | None = None,
     rate: float | None = None,
@@ -165,39 +170,69 @@ def certify(
         options = {"angles": angles, "horizon": horizon, "confidence": confidence, "seed": seed}
         return _on_episodes(source, world, allow_train, **options, progress=progress)
     source = source.encoder if isinstance(source, Run) else source
-    if checks and confidence > _SUREST:
+    if checks and confidence > MAX_CONFIDENCE:
         raise ValueError(
-            f"confidence must be at most {_SUREST} with checks, got {confidence}: leave them out"
+            f"confidence must be at most {MAX_CONFIDENCE} with checks, got {confidence}: leave them out"
         )
     known = resolve_rho(rho, rho_from, rate)
-    if world is None and is_record(source):
-        from isojepa import runs  # all of training: only for those who name a record
+    if world is None and is_run_directory(source):
+        from isojepa import runs  # imports all of training: only for run directories
 
         source, world, _ = runs.load_run(Path(source))
     if world is not None:
-        place = as_source(world)
+        world = as_source(world)
         if any(one is not None for one in (next, latents, latents_next)) or trajectory:
             raise ValueError("an encoder with a world brings its own next and latents")
-        if known is not None and place.facts.correlation is not None:
+        if known is not None and world.facts.correlation is not None:
             raise ValueError(
-                f"an encoder with a world brings its own rho, {place.facts.correlation}: leave rho out"
+                f"an encoder with a world brings its own rho, {world.facts.correlation}: leave rho out"
             )
         if not callable(source):
             raise ValueError(f"with a world, the source must be an encoder, got {type(source).__name__}")
-        case = in_world(source, place, known, samples, seed, drop, checks)
+        rho, missing = _rho_of_world(world) if known is None else (known[0], None)
+        pairs = embed_pairs(source, world, samples, seed, drop, rho if checks else None)
+        case = _Case(pairs, rho, missing, "world" if known is None else known[1], source, world)
     else:
         if callable(source):
             raise ValueError("an encoder needs a world to be certified in: certify(encoder, world)")
         if samples is not None:
             raise ValueError("samples are drawn in a world; arrays have those they have: leave samples out")
-        given = read_given(Given(source, next, latents, latents_next))
-        case = of_arrays(given.h, given.h_next, given.z, given.z_next, known, trajectory, drop)
-    tell = progress or (lambda done, total, name: None)
-    certificate = _certificate(case, checks, seed, confidence, tell)
+        pairs = read_pairs(source, next, latents, latents_next, trajectory=trajectory, drop=drop)
+        rho, origin = known or (None, None)
+        missing = None if rho is not None else NoBound("rho", "the correlation rho of the pairs is not known")
+        if not pairs.paired:
+            missing = NoBound("pairs", "it needs embeddings of both views of each pair")
+        case = _Case(pairs, rho, missing, origin)
+    report = progress or (lambda done, total, name: None)
+    certificate = _certificate(case, checks, seed, confidence, report)
     if not unmix:
         return certificate
-    named = measure_named(case.embeddings, seed=seed, confidence=confidence, progress=tell)
-    return replace(certificate, named=named)
+    return replace(certificate, named=measure_named(pairs, seed=seed, confidence=confidence, progress=report))
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The rows, their rho and its origin, or why there can be no bound; the encoder in a world."""
+
+    pairs: PairRows
+    rho: float | None
+    missing: NoBound | None
+    origin: RhoOrigin | None
+    encoder: Callable[[Tensor], Tensor] | None = None
+    world: Source | None = None
+
+
+def _rho_of_world(world: Source) -> tuple[float | None, NoBound | None]:
+    correlation = world.facts.correlation
+    if correlation is None:
+        return None, NoBound("rho", "this world does not say how its pairs correlate")
+    if not world.facts.gaussian:
+        return None, NoBound("world", "Theorem 3 asks for Gaussian latents and this world's are not")
+    if isinstance(correlation, tuple) and len(set(correlation)) > 1:
+        return None, NoBound(
+            "world", "Theorem 3 asks for one correlation for all latents and this world's differ"
+        )
+    return (correlation[0] if isinstance(correlation, tuple) else correlation), None
 
 
 def _on_episodes(source: Any, episodes: Episodes, allow_train: bool, **options: Any) -> WorldModelCertificate:
@@ -212,76 +247,70 @@ def _on_episodes(source: Any, episodes: Episodes, allow_train: bool, **options: 
 
 
 def _certificate(
-    case: Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
+    case: _Case, checks: bool, seed: int, confidence: float, progress: Callable[[int, int, str], None]
 ) -> Certificate:
-    """Everything that one pass over the embeddings shows, and the checks."""
-    embeddings, rho, missing, origin = case.embeddings, case.rho, case.missing, case.origin
-    dim, latent_dim = embeddings.dim, embeddings.latent_dim
-    edges = block_edges(len(embeddings), dim)
-    views = Views(edges, dim)
-    reading = RecoveryReading(embeddings, edges) if latent_dim is not None else None
-    rows = len(embeddings)
-    for chunk in embeddings.chunks(edges):
-        progress(chunk.start, rows, "embeddings")
-        views.add(chunk)
+    """One pass over all rows, then the checks on samples of them."""
+    pairs, rho, missing, origin = case.pairs, case.rho, case.missing, case.origin
+    rows, dim, latent_dim = len(pairs), pairs.dim, pairs.latent_dim
+    edges = block_edges(rows, dim)
+    moments = ViewMoments(edges, dim)
+    reading = None if latent_dim is None else RecoveryReading(pairs)
+    for block in pairs.blocks(edges):
+        progress(block.start, rows, "embeddings")
+        moments.add(block)
         if reading is not None:
-            reading.add(chunk)
-    if views.n < 2:
-        raise ValueError(f"at least 2 samples without NaN or Inf are needed, got {views.n}")
-    missing = missing or too_few(views)
+            reading.add(block)
+    if moments.n < 2:
+        raise ValueError(f"at least 2 samples without NaN or Inf are needed, got {moments.n}")
+    missing = missing or too_few(moments)
     if missing is None and latent_dim not in (None, dim):
-        missing = NoBound(
-            "dimension",
-            f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}",
-        )
-    covariance = views.covariance()
+        sentence = f"Theorem 3 asks for as many embedding dimensions as latents, {latent_dim}, got {dim}"
+        missing = NoBound("dimension", sentence)
+    covariance = moments.covariance()
     smallest, mean = spread_of(covariance)
-    leading = None if latent_dim is None else spread_of(covariance, leading=latent_dim)[0]
-    maximal = None
-    correlation = views.correlation(confidence)
-    asked = case.world is None or case.world.facts.correlation is None
-    if checks and asked and correlation is not None and too_few(views) is None:
+    correlation, maximal = moments.correlation(confidence), None
+    unknown_rho = case.world is None or case.world.facts.correlation is None
+    if checks and unknown_rho and correlation is not None and too_few(moments) is None:
         progress(rows, rows, "correlation")
-        maximal = estimate_correlation(embeddings, views=views, confidence=confidence, seed=seed)
+        maximal = estimate_correlation(pairs, moments=moments, confidence=confidence, seed=seed)
         if missing is not None and missing.lacks == "rho":
-            rho, origin, missing = _own_rho(embeddings, maximal)
+            rho, origin, missing = _estimated_rho(pairs, maximal)
     progress(rows, rows, "spectrum")
     spectrum, lags, spectrum_missing = _spectra(case, seed, confidence) if checks else (None, None, None)
     progress(rows, rows, "assumptions")
-    assumptions = _assumptions(case, seed, confidence) if checks else ()
-    bound = bound_of(views, rho, confidence) if missing is None and rho is not None else None
+    bound = bound_of(moments, rho, confidence) if missing is None and rho is not None else None
     return Certificate(
-        samples=views.n,
+        samples=moments.n,
         dim=dim,
         confidence=confidence,
         smallest_variance=smallest,
         mean_variance=mean,
-        recovery=reading.result(confidence) if reading is not None else None,
+        recovery=None if reading is None else reading.result(confidence),
         bound=bound,
         bound_missing=None if missing is None else missing.sentence,
         bound_lacks=None if missing is None else missing.lacks,
-        dropped=embeddings.dropped,
+        dropped=pairs.dropped,
         correlation=correlation,
         spectrum=spectrum,
         lags=lags,
         spectrum_missing=spectrum_missing,
         prediction=_prediction(case) if checks else None,
-        assumptions=assumptions,
+        assumptions=_assumptions(pairs, seed, confidence) if checks else (),
         rho_from=origin if rho is not None else None,
         maximal=maximal,
-        curve=None if bound is None else bound_curve(views, confidence, 1 - CLOSE),
-        leading_variance=leading,
+        curve=None if bound is None else bound_curve(moments, confidence, 1 - CLOSE),
+        leading_variance=None if latent_dim is None else spread_of(covariance, leading=latent_dim)[0],
     )
 
 
-def _own_rho(
-    embeddings: Embeddings, maximal: MaximalCorrelation
+def _estimated_rho(
+    pairs: PairRows, maximal: MaximalCorrelation
 ) -> tuple[float | None, RhoOrigin | None, NoBound | None]:
     """The correlation of the states where both views have them, else the upper end of the estimate."""
-    states = embeddings.some(_REGRESSED)
+    states = pairs.sample(SPECTRUM_ROWS)
     if states.z is not None and states.z_next is not None:
-        spread = sum(float(((view - view.mean(0)) ** 2).sum()) for view in (states.z, states.z_next))
-        cross = float(((states.z - states.z.mean(0)) * (states.z_next - states.z_next.mean(0))).sum())
+        z, z_next = (view - view.mean(0) for view in (states.z, states.z_next))
+        spread, cross = float((z**2).sum()) + float((z_next**2).sum()), float((z * z_next).sum())
         if spread > 0 and 0 < 2 * cross < spread:
             return 2 * cross / spread, "states", None
     if 0 < maximal.value.high < 1:
@@ -291,24 +320,25 @@ def _own_rho(
 
 
 def _spectra(
-    case: Case, seed: int, confidence: float
+    case: _Case, seed: int, confidence: float
 ) -> tuple[Spectrum | None, DecaySpectrum | None, str | None]:
     """The spectrum with latents and without, and why there is none."""
     spectrum = lags = missing = None
-    if case.trajectories is not None:
+    options: dict[str, Any] = {"seed": seed, "confidence": confidence}
+    if case.pairs.paths is not None:
         rate = None if case.rho is None else -math.log(case.rho)
         try:
-            lags = measure_decay(case.trajectories, rate=rate, confidence=confidence, seed=seed)
+            lags = measure_decay(case.pairs.paths, rate=rate, **options)
         except ValueError as error:
             missing = str(error)
     try:
         if case.encoder is not None and case.world is not None:
             if not case.world.facts.gaussian or not observable(case.world):
                 raise ValueError("degrees belong to Gaussian latents, which this world does not promise")
-            spectrum = measure_spectrum(case.encoder, case.world, seed=seed, confidence=confidence)
-        elif case.embeddings.latent_dim is not None:
-            some = case.embeddings.some(_REGRESSED)
-            spectrum = measure_spectrum(some.h, latents=some.z, seed=seed, confidence=confidence)
+            spectrum = measure_spectrum(case.encoder, case.world, **options)
+        elif case.pairs.latent_dim is not None:
+            sample = case.pairs.sample(SPECTRUM_ROWS)
+            spectrum = measure_spectrum(sample.h, latents=sample.z, **options)
         elif lags is None:
             missing = missing or "it needs latents, or embeddings along trajectories"
     except ValueError as error:
@@ -316,30 +346,32 @@ def _spectra(
     return spectrum, lags, missing
 
 
-def _prediction(case: Case) -> Prediction | None:
-    """What theory says of a world that Theorem 1 does not speak of."""
+def _prediction(case: _Case) -> Prediction | None:
+    """What theory predicts for a world outside Theorem 1; None where no embedding attains the optimum."""
     process = case.world.process if isinstance(case.world, World) else None
     if case.rho is not None or not isinstance(process, Langevin | Copula | OrnsteinUhlenbeck):
         return None
-    if process.dim > _ORDERED:
+    if process.dim > MAX_PREDICTED_DIM:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpectrumWarning)
-        prediction = predict_process(process, case.embeddings.dim)
-    return prediction if prediction.discrete else None  # no optimum is attained in a continuous spectrum
+        prediction = predict_process(process, case.pairs.dim)
+    return prediction if prediction.discrete else None  # a continuous spectrum has no attained optimum
 
 
-def _assumptions(case: Case, seed: int, confidence: float) -> tuple[CheckResult, ...]:
+def _assumptions(pairs: PairRows, seed: int, confidence: float) -> tuple[CheckResult, ...]:
     """The assumptions, checked on the latents where they are known, else on the embeddings.
 
-    Whether the embedding has room for the latents is a question to the embedding alone.
+    Whether the embedding has enough dimensions for the latents is checked on the embedding alone.
     """
-    some = case.embeddings.some(_CHECKED)
-    level = 1 - confidence
+    sample, level = pairs.sample(CHECKED_ROWS), 1 - confidence
     draws = math.ceil(2 * (len(_OF_WORLD) + 1) / level)  # so that each of them can fail beside all others
     options: dict[str, Any] = {"seed": seed, "confidence": confidence, "draws": draws}
-    if some.z is None or (some.z_next is None and some.h_next is not None):
-        return together(check_assumptions(some.h, some.h_next, of="embeddings", **options), level)
-    of_world = check_assumptions(some.z, some.z_next, of="latents", only=_OF_WORLD, **options)
-    of_embedding = check_assumptions(some.h, some.h_next, of="embeddings", only=("dimension",), **options)
-    return together((*of_world, *of_embedding), level)
+    if sample.z is None or (sample.z_next is None and sample.h_next is not None):
+        results = check_assumptions(sample.h, sample.h_next, of="embeddings", **options)
+    else:
+        results = (
+            *check_assumptions(sample.z, sample.z_next, of="latents", only=_OF_WORLD, **options),
+            *check_assumptions(sample.h, sample.h_next, of="embeddings", only=("dimension",), **options),
+        )
+    return together(results, level)

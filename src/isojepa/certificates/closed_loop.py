@@ -178,40 +178,43 @@ def riccati_shift(model: Model, radii: Radii) -> tuple[str, dict[str, float]]:
     p, k = riccati(model.a, model.b, model.w, model.r)
     m = model.a - model.b @ k
     root = _root(p)
-    found = {"value": _size(p), "gain": _size(k), "loop_radius": radii.a + radii.b * _size(k)}
+    terms = {"value": _size(p), "gain": _size(k), "loop_radius": radii.a + radii.b * _size(k)}
     above = below = shift = 0.0
     if radii.moves_riccati:
         least_w = float(np.linalg.eigvalsh(model.w)[0]) - radii.w
         least_r = float(np.linalg.eigvalsh(model.r)[0])
-        found |= {"least_state_cost": least_w, "least_action_cost": least_r}
+        terms |= {"least_state_cost": least_w, "least_action_cost": least_r}
         if least_w <= 0:
-            return "W must be positive definite, by more than its radius, where A, B or W is estimated", found
+            return (
+                "W must be positive definite, by more than its radius, where A, B or W is estimated",
+                terms,
+            )
         step = np.linalg.inv(_root(model.w + k.T @ model.r @ k))  # C^-1/2
         off = radii.a * _size(step) + radii.b * _size(k @ step)
-        drift = 2 * off * _size(p @ m @ step) + off**2 * found["value"]
-        found["drift"] = drift
+        drift = 2 * off * _size(p @ m @ step) + off**2 * terms["value"]
+        terms["drift"] = drift
         if drift >= 1:
-            return f"the transition is too uncertain: its drift {drift:.3g} must be below 1", found
+            return f"the transition is too uncertain: its drift {drift:.3g} must be below 1", terms
         above = (drift + radii.w * _size(step) ** 2) / (1 - drift)
-        largest = (1 + above) * found["value"]
+        largest = (1 + above) * terms["value"]
         off = radii.a / math.sqrt(least_w) + radii.b / math.sqrt(least_r)
         back = 2 * off * math.sqrt(largest * max(largest / least_w - 1, 0.0)) + off**2 * largest
-        found["drift_back"] = back
+        terms["drift_back"] = back
         if back >= 1:
-            return f"the transition is too uncertain: its drift back {back:.3g} must be below 1", found
+            return f"the transition is too uncertain: its drift back {back:.3g} must be below 1", terms
         below = (back + radii.w / least_w) / (1 - back)
-        far = max(above, below / (1 + below)) * (_size(root @ m) + _size(root) * found["loop_radius"])
-        shift = math.sqrt(1 + below) * (far + _size(root) * found["loop_radius"])
+        far = max(above, below / (1 + below)) * (_size(root @ m) + _size(root) * terms["loop_radius"])
+        shift = math.sqrt(1 + below) * (far + _size(root) * terms["loop_radius"])
         shift += radii.b * _size(p @ m) / math.sqrt(least_r)
     acted = root @ model.b @ k
     weight = math.sqrt(_size(k.T @ model.r @ k + (1 + above) * acted.T @ acted))
-    found |= {
+    terms |= {
         "value_above": above,
         "value_below": below,
         "gain_shift": shift,
-        "action_weight": weight + math.sqrt(1 + above) * _size(root) * radii.b * found["gain"],
+        "action_weight": weight + math.sqrt(1 + above) * _size(root) * radii.b * terms["gain"],
     }
-    return "", found
+    return "", terms
 
 
 def regret_limit(model: Model, radii: Radii, error: float, lipschitz: float) -> RegretLimit:
@@ -223,9 +226,9 @@ def regret_limit(model: Model, radii: Radii, error: float, lipschitz: float) -> 
         error: bound on E |e(x)|^2 for x ~ N(0, I).
         lipschitz: of e.
     """
-    lacks, found = riccati_shift(model, radii)
+    lacks, terms = riccati_shift(model, radii)
     if lacks:
-        return RegretLimit(math.inf, lacks, found)
+        return RegretLimit(math.inf, lacks, terms)
     _, k = riccati(model.a, model.b, model.w, model.r)
     m, identity = model.a - model.b @ k, np.eye(len(model.a))
     low, high = (
@@ -233,9 +236,9 @@ def regret_limit(model: Model, radii: Radii, error: float, lipschitz: float) -> 
     )
     power, moment, ratio = encoder_power(error, lipschitz, low, high)
     any_gain = peak_gain(m, identity)
-    error_gain = peak_gain(m, model.b @ k) + any_gain * radii.b * found["gain"]
-    around = any_gain * found["loop_radius"] + error_gain * lipschitz
-    found |= {
+    error_gain = peak_gain(m, model.b @ k) + any_gain * radii.b * terms["gain"]
+    around = any_gain * terms["loop_radius"] + error_gain * lipschitz
+    terms |= {
         "least_variance": float(low[0]),
         "largest_variance": float(high[-1]),
         "state_power": float(high.sum()),
@@ -249,12 +252,12 @@ def regret_limit(model: Model, radii: Radii, error: float, lipschitz: float) -> 
         "small_gain": around,
     }
     if around >= 1:
-        return RegretLimit(math.inf, f"the small-gain condition fails: {around:.3g} must be below 1", found)
-    state, encoder = math.sqrt(found["state_power"]), math.sqrt(power)
-    apart = (any_gain * found["loop_radius"] * state + error_gain * encoder) / (1 - around)
-    found["apart"] = apart
-    root = found["gain_shift"] * (state + apart) + found["action_weight"] * (encoder + lipschitz * apart)
-    return RegretLimit(root**2, "", found)
+        return RegretLimit(math.inf, f"the small-gain condition fails: {around:.3g} must be below 1", terms)
+    state, encoder = math.sqrt(terms["state_power"]), math.sqrt(power)
+    apart = (any_gain * terms["loop_radius"] * state + error_gain * encoder) / (1 - around)
+    terms["apart"] = apart
+    root = terms["gain_shift"] * (state + apart) + terms["action_weight"] * (encoder + lipschitz * apart)
+    return RegretLimit(root**2, "", terms)
 
 
 def _size(matrix: np.ndarray) -> float:

@@ -39,7 +39,7 @@ import numpy as np
 import scipy
 import torch
 
-from isojepa.certificates.embeddings import real_array
+from isojepa.arrays import real_array
 from isojepa.objectives.gaussianity.univariate import normal_scores
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval, from_blocks

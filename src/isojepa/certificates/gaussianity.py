@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from isojepa import ranks
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.pairs import PairRows
 from isojepa.data.array_files import read_embeddings
 from isojepa.objectives.directions import draw_directions
 from isojepa.objectives.gaussianity import MULTIVARIATE, UNIVARIATE, EppsPulley, Sliced
@@ -210,7 +210,7 @@ def examine(
         >>> examine(h, slices=8, draws=19).verdict[:16]
         'Not N(0, I): 23 '
     """
-    embeddings = Embeddings(read_embeddings(h) if isinstance(h, str | Path) else h, drop=drop)
+    embeddings = PairRows(read_embeddings(h) if isinstance(h, str | Path) else h, drop=drop)
     checked = embeddings.whole()
     n, dim = checked.shape
     _check(checked, samples, worst, standardize)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from isojepa.certificates.embeddings import Embeddings
+from isojepa.certificates.pairs import PairRows
 from isojepa.certificates.sentences import Line
 from isojepa.statistics.intervals import Interval
 
@@ -207,7 +207,7 @@ class IdentifiedLatents:
 
 
 def measure_named(
-    embeddings: Embeddings, *, seed: int, confidence: float, progress: Callable[[int, int, str], None]
+    embeddings: PairRows, *, seed: int, confidence: float, progress: Callable[[int, int, str], None]
 ) -> IdentifiedLatents:
     """Unmix embeddings, and compare the components with the latents where there are any.
 
@@ -224,7 +224,7 @@ def measure_named(
 
 
 def describe_components(
-    unmixing: "Unmixing", embeddings: Embeddings | None = None, confidence: float = 0.95
+    unmixing: "Unmixing", embeddings: PairRows | None = None, confidence: float = 0.95
 ) -> IdentifiedLatents:
     """An unmixing, compared with the latents of some embeddings.
 
@@ -237,7 +237,7 @@ def describe_components(
 
     if embeddings is None or embeddings.latent_dim is None:
         return IdentifiedLatents(unmixing.rows_, unmixing)
-    some = embeddings.some(_MATCHED_ROWS)
+    some = embeddings.sample(_MATCHED_ROWS)
     y = unmixing.transform(some.h)
     try:
         after, before = (match_latents(one, some.z, confidence) for one in (unmixing.linearized(y), y))

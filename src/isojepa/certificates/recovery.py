@@ -1,6 +1,6 @@
-"""Recovery: how far embeddings h are from a linear map, and from a rotation, of the latents z.
+r"""Recovery: how far embeddings h are from a linear map, and from a rotation, of the latents z.
 
-Every map is fitted on the first half of the samples and scored on the second, in one pass over both.
+Every map is fitted on the first half of the rows and scored on the second, in one pass over both.
 
     r2_h_to_z            R^2 of z regressed on h: can the latents be read off linearly?
     r2_z_to_h            R^2 of h regressed on z: is the embedding nothing but the latents?
@@ -9,26 +9,51 @@ Every map is fitted on the first half of the samples and scored on the second, i
     orthogonality_error  |Q^T Q - I|_F / sqrt(n) of the fitted h ~ Q z; noise in the fit adds to it
     procrustes_error     E |h - E h - Q (z - E z)|^2 for the best orthogonal Q: the left side of Theorem 3
 
-R^2 is the mean over dimensions. The numbers are those of the fitted map on rows it has not seen; the
-intervals are for the best map of all rows there could be, see `map_errors`. Where too few rows decide, they
-say nothing, and `few` names them. Reference: Klindt, LeCun & Balestriero (2026), Appendix H.
+R^2 is the mean over dimensions. Reference: Klindt, LeCun & Balestriero (2026), Appendix H.
+
+The numbers are those of the fitted map on held-out rows; the intervals are for the population's best map. A
+fitted map does worse on the other half than that one, and better on its own half. In many dimensions, with
+g unknowns per row, the factors are 1 / (1 - g) and 1 - g, so the error of the best map is close to
+
+    q = sqrt(q_fit q_held_out)            of the shares q = 1 - R^2, or of the squared errors.
+
+Its logarithm has an interval by the jackknife over 20 blocks of successive held-out rows (Student's t), less
+the jackknife's bias; both halves are taken to vary alike, which halves the variance. Squared errors have long
+tails: rare rows decide the mean, and a symmetric interval ends too early. With s the skewness of the
+estimate, that of single rows over the square root of their number, the ends are those of Hall's
+transformation (Hall 1992, "On the removal of skewness by transformation"), which solves
+
+    x + s x^2 / 3 + s^2 x^3 / 27 + s / 6 = +-t,
+
+or the logarithm's, whichever is farther. The skewness of a sample of such rows is too small, so s is taken
+half as large again, and for shares it is at least that of the squared residuals. Where even the mean square
+of inputs, outputs or residuals is not known to a fifth, the rows that decide may all be missing: `few` names
+such numbers, and their intervals are all they can be. `tests/certificates/coverage.py` counts how often the
+intervals hold.
 """
 
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import scipy
 import torch
 
-from isojepa.certificates.embeddings import Chunk, Embeddings
-from isojepa.certificates.map_errors import Fit, Halves, Quantity, Scores, gap_of
-from isojepa.certificates.views import block_edges
-from isojepa.linear import Factor, LinearMap, nearest_rotation
+from isojepa.certificates.pairs import PairRows, RowBlock, block_edges
+from isojepa.linear import ROUNDING, Factor, LinearMap, nearest_rotation, r2_of
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.validation import check_number, validate_types
 
-_KEPT = 1 << 22  # numbers of the first half that are kept to score them too
+MAX_SQUARE_ERROR = 0.2  # relative error of a mean square, above which the rows that decide may be missing
+MIN_ROWS_PER_UNKNOWN = 2  # below which a map is hardly determined
+SKEWNESS_FACTOR = 1.5  # the skewness of a sample is too small
+MIN_TAIL_ROWS = 4096  # of one piece, whose tails are measured
+_EXACT = 1e-9  # deviation of residuals over that of outputs, below which they are rounding
+_TINY = float(np.finfo(np.float64).tiny)
+
+_Kind = Literal["share", "error"]  # 1 - R^2, or the mean squared distance
 
 
 @dataclass(frozen=True)
@@ -64,214 +89,308 @@ def measure_recovery(h: np.ndarray, z: np.ndarray, confidence: float = 0.95) -> 
         confidence: of the intervals.
     """
     check_number("confidence", confidence, "lie in (0, 1)", lambda value: 0 < value < 1)
-    embeddings = Embeddings(h, z=z)
-    reading = RecoveryReading(embeddings, block_edges(len(embeddings), embeddings.dim))
-    for chunk in embeddings.chunks(reading.edges):
-        reading.add(chunk)
+    pairs = PairRows(h, z=z)
+    reading = RecoveryReading(pairs)
+    for block in pairs.blocks(reading.edges):
+        reading.add(block)
     return reading.result(confidence)
 
 
 class RecoveryReading:
-    """Recovery measured while the rows pass by: maps are fitted when the first half has been seen.
+    """Recovery measured while the rows pass by: maps are fitted at the end of the first half.
 
     Args:
-        embeddings: with latents.
-        edges: row at which each block ends; one of them is the end of the first half.
+        pairs: rows with latents.
 
     Raises:
-        ValueError: fewer than 4 samples: a half would have no variance.
+        ValueError: fewer than 4 rows: a half would have no variance.
     """
 
-    def __init__(self, embeddings: Embeddings, edges: tuple[int, ...]) -> None:
-        n, latent_dim = len(embeddings), embeddings.latent_dim
-        if latent_dim is None:
+    def __init__(self, pairs: PairRows) -> None:
+        if pairs.latent_dim is None:
             raise ValueError("recovery needs latents")
-        if n < 4:
+        if len(pairs) < 4:
             raise ValueError(
-                f"at least 4 samples are needed to fit on one half and score on the other, got {n}"
+                f"at least 4 samples are needed to fit on one half and score on the other, got {len(pairs)}"
             )
-        self.edges = edges
-        self._half = n // 2
-        self._square = latent_dim == embeddings.dim
+        self.edges = block_edges(len(pairs), pairs.dim)
+        self._half = len(pairs) // 2
+        self._square = pairs.latent_dim == pairs.dim
         self._factor: Factor | None = None
-        self._blocks: list[_FitBlock] = []
-        self._maps: dict[str, Halves] = {}
-        width = embeddings.dim + latent_dim
-        self._kept: list[tuple[np.ndarray, np.ndarray, int]] | None = (
-            [] if self._half * width <= _KEPT else None
-        )
+        self._moments: dict[int, np.ndarray] = {}  # of the blocks of the first half
+        self._maps: dict[str, _HeldOutErrors] = {}
 
-    def add(self, chunk: Chunk) -> None:
-        """Add rows that lie within one block."""
-        if not len(chunk):
+    def add(self, block: RowBlock) -> None:
+        """Add rows that lie within one of the blocks that end at `edges`."""
+        h, z, number = block.h, block.z, bisect_right(self.edges, block.start)
+        if not len(h) or z is None:
             return
-        if chunk.start < self._half:
-            self._fit(chunk)
-        else:
-            self._score(chunk)
-
-    def _fit(self, chunk: Chunk) -> None:
-        h, z = _both(chunk)
-        if self._factor is None:
-            self._factor = Factor(h.mean(0), z.mean(0))
-        self._factor.add(h, z)
-        if self._square:
-            if not self._blocks or chunk.start >= self._blocks[-1].end:
-                self._blocks.append(_FitBlock(_block_end(self.edges, chunk.start), h.shape[1]))
-            self._blocks[-1].add(h - self._factor.center, z - self._factor.offset)
-        if self._kept is not None:
-            self._kept.append((h, z, _block_end(self.edges, chunk.start)))
-
-    def _score(self, chunk: Chunk) -> None:
-        h, z = _both(chunk)
-        if not self._maps:
-            if self._factor is None or self._factor.n < 2:
-                return  # told after the pass
-            self._maps = self._fitted(self._factor)
-        for name, one in self._maps.items():
-            one.other.add(*((h, z) if name in _TO_LATENTS else (z, h)), _block_end(self.edges, chunk.start))
-
-    def _fitted(self, factor: Factor) -> dict[str, Halves]:
-        """The maps of the first half, ready to be scored."""
-        h_to_z, z_to_h = factor.maps()
-        linear = {"h_to_z": h_to_z, "z_to_h": z_to_h}
-        if self._square:
-            turn = nearest_rotation(factor.products())
-            linear["h_turned"] = LinearMap(turn, h_to_z.center, h_to_z.offset)
-            linear["z_turned"] = LinearMap(turn.T, z_to_h.center, z_to_h.offset)
-        maps = {}
-        for name, one in linear.items():
-            fit = Fit(one, factor.n, *factor.errors(one, back=name not in _TO_LATENTS))
-            own = None if self._kept is None else Scores(fit)
-            for h, z, block in self._kept or ():
-                own.add(*((h, z) if name in _TO_LATENTS else (z, h)), block)  # type: ignore[union-attr]
-            maps[name] = Halves(fit, own, Scores(fit))
-        self._kept = None
-        return maps
+        if block.start < self._half:
+            if self._factor is None:
+                self._factor = Factor(h.mean(0), z.mean(0))
+            self._factor.add(h, z)
+            if self._square:
+                ones = np.ones((len(h), 1))
+                rows = np.hstack((z - self._factor.offset, ones, h - self._factor.center))
+                products = rows[:, : z.shape[1] + 1].T @ rows
+                self._moments[number] = self._moments.get(number, 0.0) + products
+            return
+        if not self._maps and self._factor is not None and self._factor.n >= 2:
+            self._maps = _fit_maps(self._factor, self._square)
+        for name, errors in self._maps.items():
+            errors.add(*((h, z) if name in _TO_LATENTS else (z, h)), number)
 
     def result(self, confidence: float) -> Recovery:
-        """The recovery of all rows seen.
+        """The recovery of all rows.
 
         Raises:
             ValueError: one of the halves has too few usable rows.
         """
-        if not self._maps or self._maps["h_to_z"].other.n < 2:
+        maps = self._maps
+        if not maps or maps["h_to_z"].held_out_rows < 2:
             raise ValueError("at least 2 samples without NaN or Inf are needed in each half")
-        if self._maps["h_to_z"].other.blocks < 2:
+        if len(maps["h_to_z"].sums) < 2:
             raise ValueError(
                 "samples without NaN or Inf lie too close together in the second half to compare blocks of it"
             )
-        maps = self._maps
-        found = {
-            "r2_h_to_z": _r2(maps["h_to_z"], confidence),
-            "r2_z_to_h": _r2(maps["z_to_h"], confidence),
-        }
-        orthogonality = None
-        if self._square:
-            found["r2_orthogonal"] = _r2(maps["h_turned"], confidence)
-            found["gap"] = gap_of(maps["h_to_z"], maps["h_turned"], confidence)
-            found["procrustes_error"] = maps["z_turned"].interval("error", confidence)
-            orthogonality = _orthogonality(self._blocks, confidence)
-        few = tuple(
-            name for name, of in _JUDGED.items() if name in found and any(maps[m].few(q) for m, q in of)
-        )
-        found |= {name: _anything(name, found[name].estimate) for name in few}
+        intervals, few = {}, []
+        for name, (low, high, rests_on) in _NUMBERS.items():
+            if any(one not in maps for one in rests_on):
+                continue
+            errors = [maps[one] for one in rests_on]
+            if name == "gap":
+                interval = _gap(errors[0], errors[1], confidence)
+            elif name == "procrustes_error":
+                interval = errors[0].interval("error", confidence)
+            else:
+                share = errors[0].interval("share", confidence)
+                interval = Interval(float(errors[0].per_output().mean()), 1 - share.high, 1 - share.low)
+            if any(one.few("error" if name == "procrustes_error" else "share") for one in errors):
+                few.append(name)
+                value = interval.estimate
+                interval = Interval(value, min(low, value), max(high, value))
+            intervals[name] = interval
         return Recovery(
-            r2_h_to_z=found["r2_h_to_z"],
-            r2_z_to_h=found["r2_z_to_h"],
-            r2_per_latent=tuple(maps["h_to_z"].other.per_output().tolist()),
-            r2_per_embedding=tuple(maps["z_to_h"].other.per_output().tolist()),
-            r2_orthogonal=found.get("r2_orthogonal"),
-            gap=found.get("gap"),
-            orthogonality_error=orthogonality,
-            procrustes_error=found.get("procrustes_error"),
-            few=few,
+            **{name: intervals.get(name) for name in _NUMBERS},  # type: ignore[arg-type]
+            r2_per_latent=tuple(maps["h_to_z"].per_output().tolist()),
+            r2_per_embedding=tuple(maps["z_to_h"].per_output().tolist()),
+            orthogonality_error=_orthogonality(list(self._moments.values()), confidence),
+            few=tuple(few),
         )
 
 
-_TO_LATENTS = ("h_to_z", "h_turned")
-_JUDGED: dict[str, tuple[tuple[str, Quantity], ...]] = {  # the maps that a number rests on
-    "r2_h_to_z": (("h_to_z", "r2"),),
-    "r2_z_to_h": (("z_to_h", "r2"),),
-    "r2_orthogonal": (("h_turned", "r2"),),
-    "gap": (("h_to_z", "r2"), ("h_turned", "r2")),
-    "procrustes_error": (("z_turned", "error"),),
+_TO_LATENTS = ("h_to_z", "h_rotated")
+_NUMBERS: dict[str, tuple[float, float, tuple[str, ...]]] = {  # range, and the maps that a number rests on
+    "r2_h_to_z": (0.0, 1.0, ("h_to_z",)),  # the best linear map is no worse than a constant
+    "r2_z_to_h": (0.0, 1.0, ("z_to_h",)),
+    "r2_orthogonal": (-math.inf, 1.0, ("h_rotated",)),
+    "gap": (0.0, math.inf, ("h_to_z", "h_rotated")),
+    "procrustes_error": (0.0, math.inf, ("z_rotated",)),
 }
 
 
-def _r2(halves: Halves, confidence: float) -> Interval:
-    """R^2 in place of 1 - R^2, with the mean of what was held out as its estimate."""
-    share = halves.interval("r2", confidence)
-    return Interval(float(halves.other.per_output().mean()), 1 - share.high, 1 - share.low)
+def _fit_maps(factor: Factor, square: bool) -> dict[str, "_HeldOutErrors"]:
+    """The maps of the first half, ready to be scored."""
+    h_to_z, z_to_h = factor.maps()
+    maps = {"h_to_z": h_to_z, "z_to_h": z_to_h}
+    if square:
+        rotation = nearest_rotation(factor.products())
+        maps["h_rotated"] = LinearMap(rotation, h_to_z.center, h_to_z.offset)
+        maps["z_rotated"] = LinearMap(rotation.T, z_to_h.center, z_to_h.offset)
+    return {
+        name: _HeldOutErrors(one, factor.n, *factor.errors(one, back=name not in _TO_LATENTS))
+        for name, one in maps.items()
+    }
 
 
-def _anything(name: str, estimate: float) -> Interval:
-    """The interval that too few rows allow: all that the number can be."""
-    low, high = _RANGES[name]
-    return Interval(estimate, min(low, estimate), max(high, estimate))
+class _HeldOutErrors:
+    """Sums of the errors of a fitted map over blocks of held-out rows.
+
+    Args:
+        linear: the map.
+        rows: that it was fitted to.
+        residual, spread: (out,) means of squared residuals, and of squares about the mean, on those rows.
+        inputs: (in,) mean squares of the inputs about theirs.
+    """
+
+    def __init__(
+        self, linear: LinearMap, rows: int, residual: np.ndarray, spread: np.ndarray, inputs: np.ndarray
+    ) -> None:
+        self.linear, self._rows = linear, rows
+        flat = np.sqrt(spread) <= ROUNDING * np.abs(linear.offset)
+        shares = _shares(residual, np.where(flat, 0.0, spread))
+        self._fitted: dict[_Kind, float] = {"share": float(shares.mean()), "error": float(residual.sum())}
+        self._exact = bool(residual.sum() <= _EXACT**2 * spread.sum())
+        # an exact fit has errors on other rows that are any multiple of its own
+        self._scales = (inputs, spread, np.maximum(residual, _EXACT**2 * spread))
+        self._weights = shares / max(float(shares.sum()), _TINY)
+        self._tails = [np.zeros((2, len(one))) for one in self._scales]  # second and fourth powers
+        self._powers = {"share": np.zeros(4), "error": np.zeros(4)}  # of the rows' parts in an error, 0 to 3
+        self.sums: dict[int, np.ndarray] = {}  # rows, residuals, deviations, squared deviations
+        self._low, self._high = np.full((2, len(spread)), math.inf) * [[1], [-1]]  # values of the outputs
+
+    def add(self, x: np.ndarray, y: np.ndarray, block: int) -> None:
+        """Add rows x (n, in) and y (n, out) of one block."""
+        squares, deviation = (y - self.linear(x)) ** 2, y - self.linear.offset
+        sums = np.stack(
+            (np.full(y.shape[1], len(y)), squares.sum(0), deviation.sum(0), (deviation**2).sum(0))
+        )
+        self.sums[block] = self.sums.get(block, 0.0) + sums
+        self._low, self._high = np.minimum(self._low, y.min(0)), np.maximum(self._high, y.max(0))
+        rows = slice(None, None, max(1, len(x) // MIN_TAIL_ROWS))
+        inputs = x[rows] - self.linear.center
+        # powers of numbers over those of the fitted rows: none is too large
+        parts = [
+            _over(*one)
+            for one in zip((inputs**2, deviation[rows] ** 2, squares[rows]), self._scales, strict=True)
+        ]
+        for tails, part in zip(self._tails, parts, strict=True):
+            tails += part.sum(0), (part**2).sum(0)
+        total = squares[rows].sum(1, keepdims=True)
+        by_kind = {
+            "share": (parts[2] - parts[1]) @ self._weights,
+            "error": _over(total, self._scales[2].sum(keepdims=True))[:, 0] - 1,
+        }
+        for kind, values in by_kind.items():
+            square = values**2
+            self._powers[kind] += len(values), values.sum(), square.sum(), (square * values).sum()
+
+    @property
+    def held_out_rows(self) -> int:
+        """Rows that were scored."""
+        return int(sum(sums[0, 0] for sums in self.sums.values()))
+
+    def per_output(self) -> np.ndarray:
+        """(out,) R^2 of each output."""
+        residual, spread = self._means()
+        return r2_of(residual[0], spread[0])
+
+    def few(self, kind: _Kind) -> bool:
+        """Whether there are too few rows for an interval."""
+        if self._rows < MIN_ROWS_PER_UNKNOWN * (len(self.linear.center) + 1):
+            return True
+        if self._exact:  # the tails of rounding say nothing
+            return False
+        rows, error = self._powers[kind][0], 0.0
+        for second, fourth in self._tails:
+            kurtosis = rows * fourth / np.where(second > 0, second, 1.0) ** 2
+            error = max(error, float(np.sqrt(np.maximum(kurtosis - 1, 0.0)).mean()))
+        return error / math.sqrt(self._effective(kind)) > MAX_SQUARE_ERROR
+
+    def center(self, kind: _Kind) -> float:
+        """The error of the best map of the population."""
+        fitted, held_out = self._fitted[kind], float(self.left_out(kind)[0])
+        if min(fitted, held_out) <= 0:
+            return max(fitted, held_out)
+        bias = float(np.clip(_jackknife(self.left_out(kind))[1], -0.5, 0.5))  # wild blocks say little of it
+        return math.sqrt(fitted) * math.sqrt(held_out) * math.exp(-bias)
+
+    def interval(self, kind: _Kind, confidence: float) -> Interval:
+        """Of the error of the best map, with the held-out error of the fitted one as its estimate."""
+        held_out, center = float(self.left_out(kind)[0]), self.center(kind)
+        if min(self._fitted[kind], held_out) <= 0:  # nothing is left over: nothing is uncertain
+            return Interval(held_out, min(held_out, 0.0), max(center, held_out))
+        error = self._error(kind)
+        t = float(scipy.special.stdtrit(len(self.sums) - 1, 0.5 + confidence / 2))
+        skewness = max(0.0, self._moments(kind)[1], self._moments("error")[1])
+        low, high = skewed_ends(error, SKEWNESS_FACTOR * skewness / math.sqrt(self._effective(kind)), t)
+        low, high = min(max(low, 0.0), math.exp(-t * error)), max(high, math.exp(min(t * error, 700.0)))
+        return Interval(held_out, min(center * low, held_out), max(center * high, held_out))
+
+    def left_out(self, kind: _Kind) -> np.ndarray:
+        """(1 + blocks,) the error on all held-out rows, then without each block."""
+        residual, spread = self._means()
+        return np.asarray(residual.sum(1) if kind == "error" else _shares(residual, spread).mean(1))
+
+    def _means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares of residuals and outputs, (1 + blocks, out): of all rows, then without each block."""
+        sums = np.stack(list(self.sums.values()))
+        n, residual, first, second = np.concatenate((sums.sum(0)[None], sums.sum(0) - sums)).swapaxes(0, 1)
+        size = np.maximum(np.abs(self._low), np.abs(self._high))
+        flat = self._high - self._low <= ROUNDING * size  # the spread of a constant is rounding
+        return residual / n, np.where(flat, 0.0, second / n - (first / n) ** 2)
+
+    def _moments(self, kind: _Kind) -> tuple[float, float]:
+        """Variance and skewness of the rows' parts in the error."""
+        rows, *sums = self._powers[kind]
+        first, second, third = np.array(sums) / max(rows, 1.0)
+        variance = max(float(second - first**2), 0.0)
+        central = float(third - 3 * first * second + 2 * first**3)
+        return variance, central / variance**1.5 if variance > _EXACT**2 else 0.0
+
+    def _error(self, kind: _Kind) -> float:
+        """Standard error of the logarithm, at least that of independent rows."""
+        independent = math.sqrt(self._moments(kind)[0] / (self._rows + self.held_out_rows))
+        return max(_jackknife(self.left_out(kind))[0] / math.sqrt(2), independent)
+
+    def _effective(self, kind: _Kind) -> float:
+        """Independent rows with the same standard error, at most all rows."""
+        rows, variance = self._rows + self.held_out_rows, self._moments(kind)[0]
+        return float(rows) if variance <= _EXACT**2 * rows else variance / self._error(kind) ** 2
 
 
-_RANGES = {
-    "r2_h_to_z": (0.0, 1.0),  # the best map is no worse than a constant
-    "r2_z_to_h": (0.0, 1.0),
-    "r2_orthogonal": (-math.inf, 1.0),
-    "gap": (0.0, math.inf),
-    "procrustes_error": (0.0, math.inf),
-}
+def skewed_ends(error: float, skewness: float, t: float) -> tuple[float, float]:
+    """Ends of an interval around 1, for an estimate with a standard error and a skewness of 0 or more.
+
+    The transformation bends back where skewness is large, so the upper end is the farthest up to there.
+    """
+    grid = skewness * np.linspace(1e-3, 1, 64) + 1e-6
+    low, high = (3 / grid * (np.cbrt(1 + grid * (x - grid / 6)) - 1) for x in (t, -t))
+    return float(1 - low[-1] * error), float(1 - high.min() * error)
 
 
-def _block_end(edges: tuple[int, ...], row: int) -> int:
-    """End of the block a row lies in."""
-    return edges[bisect_right(edges, row)]
+def _jackknife(values: np.ndarray) -> tuple[float, float]:
+    """Standard error and bias of a value, over the value, by those without each block."""
+    whole, blocks = values[0], len(values) - 1
+    if whole <= 0:
+        return 0.0, 0.0
+    relative = values[1:] / whole
+    variance = (blocks - 1) / blocks * ((relative - relative.mean()) ** 2).sum()
+    return math.sqrt(variance), float((blocks - 1) * (relative.mean() - 1))
 
 
-def _both(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-    assert chunk.z is not None
-    return chunk.h, chunk.z
+def _gap(linear: _HeldOutErrors, rotation: _HeldOutErrors, confidence: float) -> Interval:
+    """What the best linear map gains in R^2 over the best rotation."""
+    values = rotation.left_out("share") - linear.left_out("share")
+    center, estimate = rotation.center("share") - linear.center("share"), float(values[0])
+    reach = from_blocks(0.0, values[1:], confidence).high / math.sqrt(2)
+    return Interval(estimate, min(center - reach, estimate), max(center + reach, estimate))
 
 
-class _FitBlock:
-    """Products of z with z and with h over one block of the fit half, about points near the means."""
-
-    def __init__(self, end: int, dim: int) -> None:
-        self.end = end
-        self.n = 0
-        self.h, self.z = np.zeros(dim), np.zeros(dim)
-        self.zz, self.zh = np.zeros((dim, dim)), np.zeros((dim, dim))
-
-    def add(self, h: np.ndarray, z: np.ndarray) -> None:
-        self.n += len(h)
-        self.h += h.sum(0)
-        self.z += z.sum(0)
-        self.zz += z.T @ z
-        self.zh += z.T @ h
+def _shares(residual: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """1 - R^2 of each output, as exact as it can be; 1 where there is no spread."""
+    flat = spread <= _TINY
+    return np.asarray(np.where(flat, 1.0, residual / np.where(flat, 1.0, spread)))
 
 
-def _orthogonality(blocks: list[_FitBlock], confidence: float) -> Interval | None:
-    """|Q^T Q - I|_F / sqrt(n) of the least-squares map h ~ Q z, with a jackknife interval."""
-    dim = len(blocks[0].z)
-    n = sum(block.n for block in blocks)
-    if n < 2 * dim + 2 or len(blocks) < 2:
-        return None  # fewer samples than unknowns: the map is not determined
-    mean_z, mean_h = (sum(getattr(block, name) for block in blocks) / n for name in ("z", "h"))
-    squares, products = sum(b.zz for b in blocks), sum(b.zh for b in blocks)
+def _over(squares: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Squares over their means on the fitted rows; 0 where those are nothing."""
+    small = means <= _TINY
+    return np.asarray(np.where(small, 0.0, squares / np.where(small, 1.0, means)))
 
-    def value(without: _FitBlock | None) -> float:
-        """The error with all blocks or without one, centered by the mean of all."""
-        rest = (n, mean_z * n, mean_h * n, squares, products)
-        if without is not None:
-            own = (without.n, without.z, without.h, without.zz, without.zh)
-            rest = tuple(a - b for a, b in zip(rest, own, strict=True))
-        rows, z, h, zz, zh = rest
-        outer_z = np.outer(z, mean_z)
-        zz = zz - outer_z - outer_z.T + rows * np.outer(mean_z, mean_z)
-        zh = zh - np.outer(z, mean_h) - np.outer(mean_z, h) + rows * np.outer(mean_z, mean_h)
-        q = torch.linalg.solve(torch.from_numpy(zz), torch.from_numpy(zh)).numpy()
+
+def _orthogonality(moments: list[np.ndarray], confidence: float) -> Interval | None:
+    """|Q^T Q - I|_F / sqrt(n) of the least-squares map h ~ Q z, with a jackknife interval.
+
+    Args:
+        moments: of each block, the products of (z, 1) with (z, 1, h), about points near the means.
+        confidence: of the interval.
+    """
+    if len(moments) < 2:
+        return None
+    total, dim = np.sum(moments, axis=0), len(moments[0]) - 1
+    if total[dim, dim] < 2 * dim + 2:
+        return None  # fewer rows than unknowns: the map is not determined
+
+    def value(sums: np.ndarray) -> float:
+        covariance = sums[:dim] - np.outer(sums[:dim, dim], sums[dim]) / sums[dim, dim]
+        zz, zh = (torch.from_numpy(part) for part in (covariance[:, :dim], covariance[:, dim + 1 :]))
+        q = torch.linalg.solve(zz, zh).numpy()
         off = q @ q.T - np.eye(dim)
         size = max(1.0, float(np.abs(off).max()))  # squares of huge numbers would overflow
         return float(size * np.linalg.norm(off / size) / np.sqrt(dim))
 
     try:
-        return from_blocks(value(None), np.array([value(block) for block in blocks]), confidence)
+        return from_blocks(value(total), np.array([value(total - one) for one in moments]), confidence)
     except RuntimeError:  # latents that do not span their space determine no map
         return None

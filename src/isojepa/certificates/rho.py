@@ -43,9 +43,8 @@ import numpy as np
 import scipy
 import torch
 
-from isojepa.certificates.bound import REFUTED_CONFIDENCE, bounds_at
-from isojepa.certificates.embeddings import Embeddings, check_rho
-from isojepa.certificates.views import Views, read_views
+from isojepa.certificates.bound import REFUTED_CONFIDENCE, bounds_at, check_rho
+from isojepa.certificates.pairs import PairRows, ViewMoments, read_moments
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.statistics.slowness import slow_to_fast
@@ -141,12 +140,12 @@ def resolve_rho(rho: Any, rho_from: str | None, rate: Any) -> tuple[float, RhoOr
     return check_rho(rho), "given" if rho_from is None else choose("rho_from", rho_from, STATED)
 
 
-def bound_curve(views: Views, confidence: float, promise: float) -> BoundCurve | None:
+def bound_curve(moments: ViewMoments, confidence: float, promise: float) -> BoundCurve | None:
     """The curve of an embedding; None where its views do not correlate."""
-    correlation = views.correlation(confidence)
+    correlation = moments.correlation(confidence)
     if correlation is None or not 0 < correlation.estimate < _MAX_RHO:
         return None
-    start, bound = correlation.estimate, bounds_at(views, confidence)
+    start, bound = correlation.estimate, bounds_at(moments, confidence)
 
     def reaches(share: float) -> float | None:
         """The rho at which the upper end has grown to a share; None if it is above from the start."""
@@ -173,15 +172,15 @@ def bound_curve(views: Views, confidence: float, promise: float) -> BoundCurve |
 
 
 def estimate_correlation(
-    h: Any, h_next: Any = None, *, views: Views | None = None, confidence: float = 0.95, seed: int = 0
+    h: Any, h_next: Any = None, *, moments: ViewMoments | None = None, confidence: float = 0.95, seed: int = 0
 ) -> MaximalCorrelation:
     """Estimate the maximal correlation of pairs from the embeddings of both views.
 
     Args:
         h: (n, m) embeddings of the first view, in the order of time where they come from paths; array,
-            tensor, memory map, or `Embeddings` of both views.
-        h_next: (n, m) of the second view; left out where h is `Embeddings`.
-        views: the sums of a pass over all rows, where they exist already.
+            tensor, memory map, or `PairRows` of both views.
+        h_next: (n, m) of the second view; left out where h is `PairRows`.
+        moments: the sums of a pass over all rows, where they exist already.
         confidence: of the interval, two-sided; its lower end is a bound at this confidence.
         seed: draws the functions to choose from.
 
@@ -196,14 +195,14 @@ def estimate_correlation(
         >>> maximal.linear.high < 0.9 and 0.88 < maximal.value.low < 0.9 < maximal.value.high
         True
     """
-    embeddings = h if isinstance(h, Embeddings) else Embeddings(h, h_next)
-    if not embeddings.paired:
+    pair_rows = h if isinstance(h, PairRows) else PairRows(h, h_next)
+    if not pair_rows.paired:
         raise ValueError("the correlation across views needs both views of each pair, got one")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie in (0, 1), got {confidence!r}")
-    views = views or read_views(embeddings)
-    linear, beyond_chance = views.correlation(confidence), views.correlation(REFUTED_CONFIDENCE)
-    n = len(embeddings)
+    moments = moments or read_moments(pair_rows)
+    linear, beyond_chance = moments.correlation(confidence), moments.correlation(REFUTED_CONFIDENCE)
+    n = len(pair_rows)
     if linear is None or beyond_chance is None:
         raise ValueError(
             f"the correlation across views needs 6 pairs that vary, got {n} of which none do"
@@ -211,7 +210,7 @@ def estimate_correlation(
             else f"the correlation across views needs at least 6 pairs, got {n}"
         )
     itself = "the embedding itself, all dimensions together"
-    blocks = _sample(embeddings) if n >= MIN_PAIRS and linear.estimate < _ALMOST_ONE else []
+    blocks = _sample(pair_rows) if n >= MIN_PAIRS and linear.estimate < _ALMOST_ONE else []
     pairs = sum(len(first) for first, _ in blocks)
     if pairs < MIN_PAIRS / 2:
         return MaximalCorrelation(n, linear, linear, itself, confidence, beyond_chance.low)
@@ -229,29 +228,29 @@ def estimate_correlation(
 _Block = tuple[np.ndarray, np.ndarray]  # both views of successive rows
 
 
-def _sample(embeddings: Embeddings) -> list[_Block]:
+def _sample(pair_rows: PairRows) -> list[_Block]:
     """Stretches of successive rows at even distances, one for each block.
 
     Of many dimensions, the slowest directions of the first half of the rows, in the second half.
     """
-    n, dim = len(embeddings), embeddings.dim
+    n, dim = len(pair_rows), pair_rows.dim
     rows = min(_MAX_PAIRS, max(MIN_PAIRS, _MAX_NUMBERS // dim))
     if dim <= _MAX_DIM:
-        return _stretches(embeddings, 0, n, rows)
-    first = _stretches(embeddings, 0, n // 2, rows)
+        return _stretches(pair_rows, 0, n, rows)
+    first = _stretches(pair_rows, 0, n // 2, rows)
     h, h_next = (np.concatenate(view) for view in zip(*first, strict=True))
     if len(h) < MIN_PAIRS / 2:
         return []
     directions = slow_to_fast(h, h_next)[0][:, :_MAX_DIM]
-    second = _stretches(embeddings, n // 2, n, rows)
+    second = _stretches(pair_rows, n // 2, n, rows)
     return [(a @ directions, b @ directions) for a, b in second]
 
 
-def _stretches(embeddings: Embeddings, start: int, stop: int, most: int) -> list[_Block]:
+def _stretches(pair_rows: PairRows, start: int, stop: int, most: int) -> list[_Block]:
     edges = np.linspace(start, stop, _BLOCKS + 1).astype(int)
     blocks = []
     for first, last in itertools.pairwise(edges):
-        part = embeddings.rows(int(first), int(min(last, first + max(1, most // _BLOCKS))))
+        part = pair_rows.rows(int(first), int(min(last, first + max(1, most // _BLOCKS))))
         if part.h_next is not None:
             blocks.append((part.h, part.h_next))
     return blocks

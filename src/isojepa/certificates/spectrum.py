@@ -36,7 +36,7 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from isojepa.certificates.embeddings import NotFinite, real_array
+from isojepa.arrays import NotFinite, real_array
 from isojepa.data import Source
 from isojepa.data.source import Observable, observable
 from isojepa.encoders.model import embed

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from isojepa.arrays import forget_pages, to_float64
 from isojepa.certificates import IdentifiedLatents
-from isojepa.certificates.cases import Case, of_arrays
-from isojepa.certificates.embeddings import forget_pages, to_float64
 from isojepa.certificates.named import describe_components
+from isojepa.certificates.pairs import PairRows, read_pairs
 from isojepa.cli.certify import print_named
 from isojepa.cli.printing import out, print_json, print_notes, progress_bar
 from isojepa.data.array_files import read_array, read_named
@@ -78,21 +78,21 @@ class Unmix:
     def run(self) -> int:
         arrays = self._read()
         with print_notes(), progress_bar("unmixing") as progress:
-            case = of_arrays(
-                arrays["h"], arrays.get("h_next"), arrays.get("z"), None, None, self.paths, self.drop_bad_rows
+            pairs = read_pairs(
+                *(arrays.get(name) for name in ("h", "h_next", "z")),
+                trajectory=self.paths,
+                drop=self.drop_bad_rows,
             )
-            result = self._unmix(case, progress)
+            result = self._unmix(pairs, progress)
             progress(3, 3, "latents")
-            named = describe_components(result, case.embeddings, self.confidence)
+            named = describe_components(result, pairs, self.confidence)
         if self.json:
             numbers = result.to_dict()
             print_json(numbers | {"match": named.match_dict()})
         else:
             out.print()
             print_named(named)
-        self._write(
-            arrays["h"], case, result, named
-        )  # what cannot be written does not take the numbers along
+        self._write(arrays["h"], pairs, result, named)  # last: a failure to write leaves the numbers printed
         return 0
 
     def _read(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Unmix:
             raise ValueError(f"{self.file} must hold embeddings 'h', got {', '.join(arrays)}")
         return arrays
 
-    def _unmix(self, case: Case, progress: Callable[[int, int, str], None]) -> Unmixing:
+    def _unmix(self, pairs: PairRows, progress: Callable[[int, int, str], None]) -> Unmixing:
         options: dict[str, Any] = {
             "dim": self.dim,
             "tolerance": self.tolerance,
@@ -117,11 +117,11 @@ class Unmix:
             "seed": self.seed,
             "progress": progress,
         }
-        if case.trajectories is not None:
-            return unmix(paths=case.trajectories, **options)
-        return unmix(case.embeddings.array("h"), case.embeddings.array("h_next"), **options)
+        if pairs.paths is not None:
+            return unmix(paths=pairs.paths, **options)
+        return unmix(pairs.array("h"), pairs.array("h_next"), **options)
 
-    def _write(self, h: Any, case: Case, unmixing: Unmixing, named: IdentifiedLatents) -> None:
+    def _write(self, h: Any, pairs: PairRows, unmixing: Unmixing, named: IdentifiedLatents) -> None:
         if self.out is not None:
             with progress_bar("writing") as progress:
                 write_latents(self.out, unmixing, h, progress)
@@ -136,7 +136,7 @@ class Unmix:
                 if item.name not in _NOT_IN_REPORT
             }
             config = {name: str(value) for name, value in flags.items() if value not in (None, False)}
-            write_unmixing(self.report, named, case.embeddings, title=str(self.file), config=config)
+            write_unmixing(self.report, named, pairs, title=str(self.file), config=config)
         written = [str(path) for path in (self.out, self.save, self.report) if path is not None]
         if written and not self.json:
             out.print(f"\nWrote {', '.join(written)}")

@@ -29,7 +29,7 @@ from scipy.spatial import cKDTree
 
 from isojepa.alignment.pairs import as_rows
 from isojepa.certificates.closed_loop import Radii, lyapunov, riccati, spectral_radius
-from isojepa.certificates.dynamics import fit_transition
+from isojepa.certificates.transition import fit_transition
 from isojepa.linear import halves, least_squares, procrustes
 from isojepa.statistics.intervals import Interval, from_samples
 from isojepa.validation import check_count, check_number, short_repr, validate_fields, validate_types

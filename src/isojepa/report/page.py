@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from isojepa.certificates.certificate import Certificate
-from isojepa.certificates.dynamics.certificate import DynamicsCertificate
+from isojepa.certificates.transition import DynamicsCertificate
 from isojepa.io import write_text
 from isojepa.report import glance
 from isojepa.report.charts import chart_data

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.embeddings import forget_pages
+from isojepa.arrays import forget_pages
 from isojepa.data import Source
 from isojepa.encoders.model import embed
 from isojepa.seeds import generator

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from isojepa.certificates.embeddings import Embeddings
 from isojepa.certificates.named import IdentifiedLatents
+from isojepa.certificates.pairs import PairRows
 from isojepa.report.aligning.page import Part, cell, note, write_parts
 from isojepa.report.charts import Chart, Reference, Series, grid
 from isojepa.report.glance import Tile
@@ -33,7 +33,7 @@ _POINTS = 400  # of an axis against its latent
 def write_unmixing(
     path: str | Path,
     named: IdentifiedLatents,
-    embeddings: Embeddings,
+    pairs: PairRows,
     *,
     title: str,
     config: Mapping[str, Any] | None = None,
@@ -43,11 +43,11 @@ def write_unmixing(
     Args:
         path: the HTML file to create or replace.
         named: a fitted unmixing.
-        embeddings: its rows, with latents where they are known; the page shows some of them.
+        pairs: its rows, with latents where they are known; the page shows some of them.
         title: names the source.
         config: what it was made from.
     """
-    some = embeddings.some(MAX_ROWS)
+    some = pairs.sample(MAX_ROWS)
     if named.unmixing is None:
         raise ValueError("named must hold a fitted unmixing, got none")
     transform = named.unmixing.transform
@@ -69,7 +69,7 @@ def write_unmixing(
         facts=(
             f"{named.rows:,} rows",
             f"{of} components" if of != 1 else "1 component",
-            "pairs" if embeddings.paired else "single views",
+            "pairs" if pairs.paired else "single views",
         ),
         tiles=_tiles(named),
         config=config or {},

@@ -39,7 +39,7 @@ import numpy as np
 import scipy
 import torch
 
-from isojepa.certificates.embeddings import check_dense
+from isojepa.arrays import check_dense
 from isojepa.statistics.intervals import from_blocks
 from isojepa.validation import check_number, choose, short_repr, validate_type, validate_types
 

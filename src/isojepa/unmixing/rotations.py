@@ -52,8 +52,8 @@ import scipy
 import torch
 from torch import Tensor
 
-from isojepa.certificates.embeddings import Embeddings, check_dense, to_array, to_float64
-from isojepa.certificates.inputs import along_paths
+from isojepa.arrays import check_dense, to_array, to_float64
+from isojepa.certificates.pairs import PairRows, join_paths
 from isojepa.linear import nearest_rotation
 
 MAX_SAMPLE_ROWS = 200_000
@@ -161,12 +161,12 @@ def sufficient_rows(dim: int) -> int:
 
 def read_rows(
     h: Any, h_next: Any, paths: Any, drop: bool
-) -> tuple[Embeddings, list[tuple[np.ndarray, np.ndarray]]]:
+) -> tuple[PairRows, list[tuple[np.ndarray, np.ndarray]]]:
     """Rows in pairs, and rows of further lags along paths (`isojepa.unmixing.Unmixing.fit`)."""
     if paths is None:
         if h is None:
             raise ValueError("embeddings must be given, h or paths, got neither")
-        return Embeddings(h, h_next, drop=drop), []
+        return PairRows(h, h_next, drop=drop), []
     if h is not None or h_next is not None:
         raise ValueError("paths bring their own pairs, got h too: leave one out")
     if not isinstance(paths, list | tuple):
@@ -177,7 +177,7 @@ def read_rows(
             )
         paths = list(np.moveaxis(block, 1, 0))
     paths = [_to_numpy(path) for path in paths]
-    pairs = along_paths("paths", paths)
+    pairs = join_paths("paths", paths)
     arrays = [to_float64(path) for path in paths]
     lags = []
     for lag in PATH_LAGS:
@@ -187,7 +187,7 @@ def read_rows(
             second = np.concatenate([path[lag:] for path in longer])
             finite = np.isfinite(first).all(1) & np.isfinite(second).all(1)
             lags.append((first[finite], second[finite]))
-    return Embeddings(pairs.first, pairs.second, drop=drop), lags
+    return PairRows(*pairs, drop=drop), lags
 
 
 def _to_numpy(value: Any) -> Any:
@@ -199,22 +199,20 @@ def _to_numpy(value: Any) -> Any:
     return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 
 
-def whiten(
-    embeddings: Embeddings, dim: int | None, lags: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> Whitening:
+def whiten(pairs: PairRows, dim: int | None, lags: Sequence[tuple[np.ndarray, np.ndarray]]) -> Whitening:
     """Read all rows once, and whiten them.
 
     Args:
-        embeddings: rows, with second views or without.
+        pairs: rows, with second views or without.
         dim: directions to keep: the slowest, without second views the leading principal ones; None for all.
         lags: rows and the rows of other lags after them, in memory.
     """
-    width, paired = embeddings.dim, embeddings.paired
-    _check_count(len(embeddings), width)
+    width, paired = pairs.dim, pairs.paired
+    _check_count(len(pairs), width)
     count, origin, largest = 0, np.zeros(width), np.zeros(width)
     squares, cross = np.zeros((2, width, width)), np.zeros((width, width))
     sums = np.zeros((2, width))
-    for chunk in embeddings.chunks():
+    for chunk in pairs.blocks():
         if not len(chunk):  # no finite row
             continue
         origin = origin if count else chunk.h.mean(0)
@@ -260,9 +258,9 @@ def whiten(
     return Whitening(origin + center, matrix, inverse, tuple(white), count)
 
 
-def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
+def take_sample(pairs: PairRows, whitening: Whitening) -> Sample:
     """White rows that fit in memory: all of them, or blocks of consecutive rows from everywhere."""
-    rows, dim = len(embeddings), len(whitening.matrix)
+    rows, dim = len(pairs), len(whitening.matrix)
     most = min(max(MAX_SAMPLE_ROWS, sufficient_rows(dim)), MAX_SAMPLE_NUMBERS // dim)
     length = min(rows, max(most, 4 * dim + BLOCKS)) // BLOCKS
     starts = np.linspace(0, rows - length, BLOCKS).round().astype(int)
@@ -270,7 +268,7 @@ def take_sample(embeddings: Embeddings, whitening: Whitening) -> Sample:
     if length * BLOCKS >= rows - BLOCKS:  # all rows
         starts = np.arange(BLOCKS) * rows // BLOCKS
         ends = np.append(starts[1:], rows)
-    chunks = [embeddings.rows(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    chunks = [pairs.rows(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     first = torch.cat([whitening(chunk.h) for chunk in chunks])
     second = [whitening(chunk.h_next) for chunk in chunks if chunk.h_next is not None]
     _check_count(len(first), dim, " without NaN or Inf in the sample")

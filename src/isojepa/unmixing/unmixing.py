@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from isojepa.certificates.embeddings import real_array
+from isojepa.arrays import real_array
 from isojepa.io import MAX_TEXT_BYTES, parse_json, size_of
 from isojepa.seeds import numpy_generator
 from isojepa.training.checkpoints import load_tensors, save_tensors

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isojepa.certificates.dynamics import certify_dynamics
+from isojepa.certificates.transition import certify_dynamics
 from isojepa.seeds import generator
 from isojepa_lab.papers.own import dynamics
 from isojepa_lab.papers.own.dynamics import STUDY

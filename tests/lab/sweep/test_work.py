@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from isojepa.certificates.embeddings import NotFinite
+from isojepa.arrays import NotFinite
 from isojepa.encoders.mlp import MLPSpec
 from isojepa.registry import Context
 from isojepa.runs import record_path, train

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from isojepa.certificates import Certificate, certify
-from isojepa.certificates.cases import default_samples
+from isojepa.certificates.pairs import default_samples
 from isojepa.data import Source
 from isojepa.data.source import Observable, observable
 from isojepa.encoders.model import embed

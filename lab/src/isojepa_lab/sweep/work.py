@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isojepa.certificates.embeddings import NotFinite
+from isojepa.arrays import NotFinite
 from isojepa.config import Config
 from isojepa.io import make_folder, open_unfollowed, write_json, write_text
 from isojepa.runs import load_run, record_path, train

@@ -6,7 +6,7 @@ them.
 Least squares of h' on (h, a) is (Q A Q^T, Q B), and the only solution if the actions are excited:
 Cov(a | z) > 0. Where they are not, a family of (A, B) has one law. What no Q changes is the world's own. With
 h = Q z + e the map is off by what e' - A e projects on the inputs. Not in the papers: the ground of
-`isojepa.certificates.dynamics`.
+`isojepa.certificates.transition`.
 """
 
 import itertools

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from isojepa.certificates.dynamics import certify_dynamics
-from isojepa.certificates.dynamics.invariants import Invariants
+from isojepa.certificates.invariants import Invariants
+from isojepa.certificates.transition import certify_dynamics
 from isojepa.planning import (
     FiniteLqr,
     LinearSystem,

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from isojepa.certificates.dynamics.invariants import Invariants, inner_products
-from isojepa.certificates.dynamics.singular import gramian
+from isojepa.certificates.invariants import Invariants, gramian, inner_products
 from isojepa.planning import LinearSystem, Lqr
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval
@@ -109,7 +108,7 @@ def covered(values: Invariants, a: np.ndarray, b: np.ndarray) -> dict[str, bool]
             for one, exact in zip(values.eigenvalues, expected, strict=True)
         )
     }
-    reached = np.linalg.eigvalsh(gramian(a, b, a, b, values.horizon))[::-1]
+    reached = np.linalg.eigvalsh(gramian(a, b, values.horizon))[::-1]
     for name, expected, ends in (
         ("singular values of B", np.linalg.svd(b, compute_uv=False), values.singular_values),
         ("Gramian", reached, values.gramian),

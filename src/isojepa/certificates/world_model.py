@@ -14,11 +14,10 @@ the recorded actions a_t .. a_{t+k-1}, six things are measured:
     distance     Spearman correlation of |h_{T-g} - h_T| with the steps to go g = 1 .. horizon
 
 Intervals leave out one scored episode at a time (jackknife, Student's t). The interval of the crossing ends
-where the bands of e_k cross 1. In `memory`, the residuals and the past are first regressed on (s_t, a_t) by
-smooth features, so that a misfit of the model is not taken for memory; the p-value re-pairs the residuals of
-whole episodes with the past of other episodes. The R^2 is a share of all of the residual variance. Without
-noise, the features leave a little of any misfit, which the test detects: memory is reported if p is small and
-R^2 is at least MIN_MEMORY.
+where the bands of e_k cross 1. In `memory`, residuals and past are first regressed on (s_t, a_t) by smooth
+features, so that a misfit of the model does not count as memory; R^2, a fraction of all of the residual
+variance, and its p-value are those of `isojepa.statistics.residuals`. Without noise, the features leave a
+little of any misfit, which the test detects: memory is reported if p is small and R^2 is at least MIN_MEMORY.
 
 At most MAX_EPISODES episodes are read, MAX_FRAMES frames of them in one piece per episode, and MAX_ROWS
 evenly spaced windows of each half are used.
@@ -27,7 +26,7 @@ evenly spaced windows of each half are used.
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -35,15 +34,16 @@ import scipy
 import torch
 from torch import Tensor, nn
 
-from isojepa.certificates.dynamics.steps import listed
-from isojepa.certificates.embeddings import to_float64
+from isojepa.arrays import to_float64
 from isojepa.certificates.sentences import Line, row_of
+from isojepa.certificates.transition import list_columns, number_line
 from isojepa.data.episodes import Episodes
 from isojepa.encoders.world_model import Dynamics
 from isojepa.io import to_jsonable
 from isojepa.seeds import generator
 from isojepa.statistics.intervals import Interval, from_blocks
 from isojepa.statistics.regression import NonlinearRegression
+from isojepa.statistics.residuals import explained_fraction, group_edges, group_pairs, group_products
 from isojepa.training.fine_tuning import fit_network
 from isojepa.validation import check_count, check_number, validate_types
 
@@ -54,7 +54,7 @@ MIN_VARIANCE = 1e-6  # of the latents per dimension, which are of the order of 1
 MIN_FREE_SHARE = 0.01  # of an action's variance given the state; below, its effect has ten times the error
 MIN_ACTION_SPREAD = 0.01  # standard deviation of an action against its root mean square
 MIN_MEMORY = 0.05  # share of the residual variance; what a misfit to smooth features leaves is below 0.03
-MIN_HELD = 0.5  # R^2 of a state dimension; below, a range of more than a turn suggests an angle
+MIN_STATE_R2 = 0.5  # R^2 of a state dimension; below, a range of more than a turn suggests an angle
 MAX_MISFIT = 1.2  # residuals beside the features against all; above, the features overfit few rows
 MIN_EPISODES = 4  # two to fit on, two to score
 MIN_SCORED_EPISODES = 5  # for intervals that are worth reading
@@ -63,7 +63,6 @@ MAX_EPISODES = 1_000
 MAX_FRAMES = 40_000
 MAX_ROWS = 4_096
 MEMORY_LAGS, MEMORY_FEATURES = 3, 512
-PERMUTATIONS = 199
 NETWORK_STEPS = 500
 EXACT = 1e-10  # residuals with this share of the variance are rounding of float32
 
@@ -182,7 +181,9 @@ class WorldModelCertificate:
         """What limits the use of the model, or of this certificate."""
         warnings = list(self.notes)
         if self.unexcited:
-            effect = f"The effect of action {listed(self.unexcited)} cannot be known from these episodes"
+            effect = (
+                f"The effect of action {list_columns(self.unexcited)} cannot be known from these episodes"
+            )
             warnings.append(f"{effect}: it hardly varies, or follows from the state. Add noise to actions.")
         if self.has_memory:
             size = f"R2 {self.memory:.2g}, p = {self.memory_p:.2g}"
@@ -191,19 +192,11 @@ class WorldModelCertificate:
 
     def lines(self) -> list[Line]:
         """Every number with what it says; the first of each measure also with what it does not say."""
-        rows = self._rows()
-        first = {row.section: place for place, row in reversed(list(enumerate(rows)))}
-        for section, place in first.items():
-            rows[place] = replace(rows[place], sentence=f"{rows[place].sentence} {_LIMITS[section]}")
-        return rows
-
-    def _rows(self) -> list[Line]:
-        """Every number with what it says."""
         rows: list[Line] = []
 
         def add(section: str, name: str, value: Interval | float, sentence: str) -> None:
-            number, interval = (value.estimate, value) if isinstance(value, Interval) else (value, None)
-            rows.append(Line(name, number, interval, sentence, section))
+            limit = "" if any(row.section == section for row in rows) else f" {_LIMITS[section]}"
+            rows.append(number_line(name, value, sentence + limit, section))
 
         for one in self.states:
             says = f"From the latent of one frame; linear {one.linear.estimate:.3g}"
@@ -241,10 +234,7 @@ class WorldModelCertificate:
     def __str__(self) -> str:
         title = f"World model: {self.dim} dimensions, context {self.context}, {self.episodes} episodes scored"
         rows = [title, f"  {self.sentence}", *(f"  - {one}" for one in self.warnings), ""]
-        numbers = self._rows()
-        limits = dict.fromkeys(row.section for row in numbers)
-        rows += [*map(row_of, numbers), "", *(f"  {name:<24} {_LIMITS[name]}" for name in limits)]
-        return "\n".join(rows)
+        return "\n".join([*rows, *map(row_of, self.lines())])
 
 
 @validate_types
@@ -316,7 +306,9 @@ def certify_world_model(
     if constant := sorted(set(names) - {score.name for score in scores}):
         notes.append(f"Constant, without a score: {', '.join(constant)}.")
     widths = dict(zip(names, np.ptp(test.states, axis=0), strict=True))
-    low = {one.name for one in scores if one.network.estimate < MIN_HELD and widths[one.name] > 2 * math.pi}
+    low = {
+        one.name for one in scores if one.network.estimate < MIN_STATE_R2 and widths[one.name] > 2 * math.pi
+    }
     if turning := sorted(low - {names[angle] for angle in angles}):
         notes.append(f"{', '.join(turning)}: low R2 over more than a turn. Pass the numbers of angles.")
     if len(parts[1]) < MIN_SCORED_EPISODES:
@@ -523,7 +515,7 @@ def _rank_correlation(distances: np.ndarray) -> np.ndarray:
 
 
 def _memory(model: Dynamics, fit: _Half, test: _Half, seed: int) -> tuple[float | None, float | None]:
-    """R^2 of one-step residuals from the steps before the context, and its p-value by re-pairing episodes."""
+    """Fraction of the one-step residuals that the steps before the context explain, and its p-value."""
     before, dim = test.context - 1 + MEMORY_LAGS, test.h.shape[1]
     values, presents = [], []
     for half in (fit, test):
@@ -540,24 +532,14 @@ def _memory(model: Dynamics, fit: _Half, test: _Half, seed: int) -> tuple[float 
         return 0.0, 1.0
     source = generator(seed, "certify world model", "memory")
     present = NonlinearRegression(presents[0], values[0], source, cosines=MEMORY_FEATURES)
-    rest = [part - present(inputs) for part, inputs in zip(values, presents, strict=True)]
-    if (rest[1][:, :dim] ** 2).sum() > MAX_MISFIT * total:  # of white noise about 1 times
+    residuals, past = np.hsplit(values[1] - present(presents[1]), [dim])
+    if (residuals**2).sum() > MAX_MISFIT * total:  # of white noise about 1 times
         return None, None
-    forecast = _ridge(rest[0][:, dim:], rest[0][:, :dim])(rest[1][:, dim:])
-    _, starts, episode, counts = np.unique(
-        episode, return_index=True, return_inverse=True, return_counts=True
-    )
-    position = np.arange(len(forecast)) - starts[episode]
-
-    def gain(order: np.ndarray) -> float:
-        """Decrease of the squared residuals if those of episode i are explained by the past of order[i]."""
-        other = order[episode]
-        paired = forecast[starts[other] + position % counts[other]]
-        return float((2 * rest[1][:, :dim] * paired - paired**2).sum())
-
-    gain_in_order = gain(np.arange(len(counts)))
-    null = [gain(torch.randperm(len(counts), generator=source).numpy()) for _ in range(PERMUTATIONS)]
-    return gain_in_order / total, (1 + sum(one >= gain_in_order for one in null)) / (1 + PERMUTATIONS)
+    edges = group_edges(episode)
+    group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    kernel = group_products(residuals / math.sqrt(total / len(residuals)), past, group)
+    explained = explained_fraction([kernel], group_pairs(group), np.ones(dim), test.confidence, seed)
+    return explained.fraction, explained.p
 
 
 def _probe(fit: _Half, test: _Half, names: list[str], angles: list[int], seed: int) -> list[StateScore]:

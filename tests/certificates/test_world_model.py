@@ -8,7 +8,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import nn
 
-from isojepa.certificates.dynamics import certify_world_model
+from isojepa.certificates.world_model import certify_world_model
 from isojepa.data.episodes import Episodes
 from isojepa.encoders.world_model import Dynamics, Stepwise
 from isojepa.seeds import numpy_generator
