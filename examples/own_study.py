@@ -14,14 +14,14 @@ from isojepa_lab.studies.study import Study
 
 
 def cells(scale):
-    """Two weights on the sinusoid; short runs at the scale quick."""
+    """Two weights on one world; short runs at the quick scale."""
     for weight in (1e-3, 1e-1):
         config = Config(build_spec("world", mixing="sinusoid"), objective=LeJEPASpec(weight=weight))
         yield Cell(shortened(config, 50) if scale == "quick" else config, {"weight": weight, "what": "R²"})
 
 
 def panels(rows):
-    """Held-out R² over the weight."""
+    """R² by weight."""
     return [curves_chart("Recovery", "weight", "R²", rows.curves("weight", "r2", "{what}"), scale="linear")]
 
 
