@@ -15,9 +15,13 @@ y, the map y ~ W x, W (q, p), is
 (Zhang et al. 2026, "Social-JEPA", Equations 3, 4, 14 to 16; Gower & Dijksterhuis 2004; Bunea, She & Wegkamp
 2011 for the rank.) Inverses leave out directions with less than 1e-12 of the largest variance.
 
-**Penalty of ridge.** Generalized cross-validation needs moments alone (Golub, Heath & Wahba 1979): with the
-spectrum s of x^T x and degrees of freedom f = 1 + sum_j s_j / (s_j + lambda), the sum of squared residuals
-over (1 - f / n)^2 is minimized. Leaving out each row in turn is the same with the row's own leverage.
+**Penalty of ridge.** With x^T x = V diag(s) V^T and t = x V, row i has leverage and residual
+
+    l_i = 1/n + sum_j t_ij^2 / (s_j + lambda)          e_i = y_i - W(lambda) x_i
+
+and left-out residual e_i / (1 - l_i), exactly; the sum of their squares is minimized. Where rows are not
+available (a streamed fit), all leverages are replaced by their mean: generalized cross-validation (Golub,
+Heath & Wahba 1979).
 
 **Canonical variates.** Held-out rows have the variates u = x (x^T x)^(-1/2) U and v = y (y^T y)^(-1/2) V of
 fits on other rows. In-sample correlations D are near 1 for unrelated data in few rows; those of held-out
@@ -210,6 +214,30 @@ def low_rank_matrix(moments: PairMoments, rank: int | None, penalty: float = 0.0
 
 
 _DECADES = np.arange(-8, 4)  # of penalty / n, where columns have variance 1
+
+
+def leave_one_out(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, moments: PairMoments
+) -> Callable[[float], float]:
+    """The sum of squared left-out residuals as a function of the penalty.
+
+    Args:
+        x, y: rows (n, p), (n, q), centered and scaled as the moments are.
+        weights: (n,), or None.
+        moments: of the rows.
+    """
+    spectrum = GramSpectrum.of(moments.xx)
+    root = np.ones(len(x)) if weights is None else np.sqrt(weights)
+    t, y = (x * root[:, None]) @ spectrum.vectors, y * root[:, None]
+    squares, projected = t**2, spectrum.vectors.T @ moments.xy
+    mean = root**2 / moments.weight
+
+    def error(penalty: float) -> float:
+        leverage = mean + squares @ (1 / (spectrum.values + penalty))
+        residual = y - t @ (projected / (spectrum.values + penalty)[:, None])
+        return float(((residual**2).sum(1) / np.maximum(1 - leverage, 1e-9) ** 2).sum())
+
+    return error
 
 
 def generalized_cross_validation(

@@ -35,6 +35,7 @@ from isojepa.alignment.closed_forms import (
     cca_matrix,
     generalized_cross_validation,
     least_squares_matrix,
+    leave_one_out,
     low_rank_matrix,
     procrustes_matrix,
 )
@@ -49,6 +50,10 @@ from isojepa.version import __version__
 _CONSTANT = {"refuse": "say which", "ignore": "map them from and to their mean"}
 
 
+_MAX_WORK = 2e12  # multiplications of leave-one-out, beyond which generalized cross-validation is used
+_PENALTIES = 20  # that are tried
+
+
 class MapNotFitted(ValueError, AttributeError):
     """The map has been fitted on no pairs yet."""
 
@@ -58,8 +63,8 @@ class AlignmentMap(Parameters):
 
     Args:
         kind: "ols", "ridge", "procrustes", "scaled_procrustes", "cca" or "low_rank".
-        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by generalized
-            cross-validation ("ridge") or is 0 ("low_rank").
+        ridge: the penalty lambda of Equation 4 for "ridge" and "low_rank"; None chooses it by leaving out
+            each row ("ridge"; streamed rows: generalized cross-validation) or is 0 ("low_rank").
         standardize: whether columns are scaled to variance 1; they are centered in any case. The nearest
             rotation of two embeddings as they are is asked for without.
         threshold: tau, the largest condition at which W is inverted as it is.
@@ -129,7 +134,8 @@ class AlignmentMap(Parameters):
         for (where, x), (_, y) in zip(chunks("first", first), chunks("second", second), strict=True):
             moments.add(x, y, None if weights is None else weights[where])
         self._moments: PairMoments | None = None  # a later partial_fit begins anew
-        self._solve(moments)
+        work = float(len(first)) * first.shape[1] * (second.shape[1] + 1) * _PENALTIES
+        self._solve(moments, (first, second, weights) if work <= _MAX_WORK else None)
         return self
 
     def partial_fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
@@ -299,7 +305,9 @@ class AlignmentMap(Parameters):
         if self.rank is not None:
             check_count("rank", self.rank)
 
-    def _solve(self, moments: PairMoments) -> None:
+    def _solve(
+        self, moments: PairMoments, rows: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
+    ) -> None:
         self._check()
         first, width = moments.first, len(moments.mean)
         penalised = self.kind == "ridge" or (self.kind == "low_rank" and bool(self.ridge))
@@ -321,7 +329,7 @@ class AlignmentMap(Parameters):
         if self.rank is not None and self.rank > min(first, width - first):
             raise ValueError(f"rank must be at most {min(first, width - first)}, got {self.rank}")
         self.rank_ = None
-        self.ridge_ = self._penalty(standard)
+        self.ridge_ = self._penalty(standard, moments.mean, scale, rows)
         if self.kind in ("ols", "ridge"):
             self.matrix_ = least_squares_matrix(standard, self.ridge_)
         elif self.kind == "cca":
@@ -334,8 +342,14 @@ class AlignmentMap(Parameters):
         self.scale_in_, self.scale_out_ = scale[:first].copy(), scale[first:].copy()
         self.pairs_, self.n_features_in_ = moments.rows, first
 
-    def _penalty(self, moments: PairMoments) -> float:
-        """The penalty, by generalized cross-validation unless it is given."""
+    def _penalty(
+        self,
+        moments: PairMoments,
+        mean: np.ndarray,
+        scale: np.ndarray,
+        rows: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None,
+    ) -> float:
+        """The penalty: given, by leaving out each row, or without rows by generalized cross-validation."""
         if self.kind not in ("ridge", "low_rank") or (self.kind == "low_rank" and self.ridge is None):
             return 0.0
         if self.ridge is not None:
@@ -343,7 +357,12 @@ class AlignmentMap(Parameters):
         size = float(np.trace(moments.xx)) / moments.first
         if size <= 0:
             raise ValueError("first must vary, got equal rows")
-        return best_penalty(generalized_cross_validation(moments), size)
+        if rows is None:
+            return best_penalty(generalized_cross_validation(moments), size)
+        first, second, weights = rows
+        x = (np.asarray(first, dtype=np.float64) - mean[: moments.first]) / scale[: moments.first]
+        y = (np.asarray(second, dtype=np.float64) - mean[moments.first :]) / scale[moments.first :]
+        return best_penalty(leave_one_out(x, y, weights, moments), size)
 
     def _rows(self, name: str, values: Any, mean: np.ndarray) -> np.ndarray:
         if (width := as_array(name, values).shape[1]) != len(mean):
