@@ -253,24 +253,26 @@ def measure_bound(h: Tensor, h_next: Tensor, rho: float = RHO, blocks: int = 20)
     then has |M M^T - I|_F <= epsilon + D, which bounds the distance of M from an orthogonal matrix.
 
     The distance of a sample covariance from I overestimates epsilon: noise adds to it. With the covariances
-    S_a of disjoint blocks of pairs, the mean of <S_a - I, S_b - I> over a != b estimates epsilon^2 without
-    bias. It may fall below 0 by chance, as delta may; both are clipped at 0.
+    S_a of disjoint blocks of pairs, the mean of <S_a - I, S_b - I> over blocks that are no neighbors
+    estimates epsilon^2 without bias. It may fall below 0 by chance, as delta may; both are clipped at 0.
+    Centering by the mean takes its own variance away, which block means estimate and which is returned.
     """
     h, h_next = h.double(), h_next.double()
-
-    def covariance(h: Tensor, h_next: Tensor) -> Tensor:
-        centered = torch.cat((h - h.mean(0), h_next - h_next.mean(0)))  # h and h' have one distribution
-        return centered.T @ centered / (len(centered) - 2)  # (dim, dim)
+    views = [(view - view.mean(0)).tensor_split(blocks) for view in (h, h_next)]
+    sums = torch.stack([part.sum(0) for view in views for part in view])
+    of_mean = sums.T @ sums * blocks / (blocks - 1) / (2 * len(h) ** 2)  # (dim, dim) covariance of the mean
+    products = torch.stack([a.T @ a + b.T @ b for a, b in zip(*views, strict=True)])
+    covariance = products.sum(0) / (2 * len(h)) + of_mean
 
     distance = (h_next - h).square().sum(1).mean()
-    delta = (distance - 2 * (1 - rho) * covariance(h, h_next).trace()).item()
+    delta = (distance - 2 * (1 - rho) * covariance.trace()).item()
     d = max(delta, 0.0) / (2 * rho * (1 - rho))
 
-    block_pairs = zip(h.tensor_split(blocks), h_next.tensor_split(blocks), strict=True)
-    errors = torch.stack([covariance(*pair) for pair in block_pairs]) - torch.eye(h.shape[1])  # S_a - I
-    # sum over a != b of <S_a - I, S_b - I> = |sum_a (S_a - I)|^2 - sum_a |S_a - I|^2
-    epsilon_squared = (errors.sum(0).square().sum() - errors.square().sum()) / (blocks * (blocks - 1))
-    epsilon = math.sqrt(max(epsilon_squared.item(), 0.0))
+    sizes = torch.tensor([len(part) for part in views[0]])[:, None, None]
+    errors = (products / (2 * sizes) + of_mean - torch.eye(h.shape[1])).flatten(1)  # S_a - I
+    order = torch.arange(blocks)
+    apart = (order[:, None] - order).abs() >= 2
+    epsilon = math.sqrt(max((errors @ errors.T)[apart].mean().item(), 0.0))
     return Bound(epsilon, delta, d, d + (epsilon + d) ** 2)
 
 

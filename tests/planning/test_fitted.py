@@ -76,7 +76,7 @@ def test_the_error_of_an_encoder_is_its_power_and_slope_against_the_best_rotatio
             r"0.707 a\[0\] [+-]0.707 a\[1\] never varies",
         ),
         ({"actions": normal("short", size=(49, 2))}, "a must have as many rows as h, 50, got 49"),
-        ({"h_next": normal("wide", size=(50, 4))}, "h_next must have the shape of h"),
+        ({"h_next": normal("wide", size=(50, 4))}, "h_next must have as many dimensions as h, 3, got 4"),
     ],
 )
 def test_records_that_tell_nothing_are_refused(change, words):

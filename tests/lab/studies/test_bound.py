@@ -136,6 +136,7 @@ def test_no_run_that_the_theorem_speaks_of_is_left_out() -> None:
         "reacher_trajectory",
         "planning",
         "dynamics",
+        "dependent_rows",
         "axes",
         "objectives",
         "refusals",
